@@ -42,9 +42,9 @@ from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
 from memoryd.jobs.job import HEADINGS, Ask, Done, Reply, RewriteCore, drive
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Caller, Context
-from memoryd.ledger.matching import map_places
 from memoryd.ledger.memory import Memory, MemoryKind, Source
-from memoryd.ledger.operation import Add, Operation, apply
+from memoryd.ledger.operation import Add, Change, Operation, apply
+from memoryd.ledger.projection import edits_of
 from memoryd.offline import backend as offline
 from memoryd.offline import words
 from memoryd.offline.sentences import split_sentences
@@ -138,8 +138,11 @@ class Core:
         self.refused.update(["run"] if done.declined or done.why else [])
         for edit in done.edits:
             if isinstance(edit, RewriteCore):
-                self._apply(edit.operations, inputs.now)
-                self.file = edit.new
+                live = self.live
+                changes = self._apply(edit.operations, inputs.now)
+                file = core.parse(self.file)
+                new = core.edit(file, edits_of(live, changes))
+                self.file = core.drop_emptied(file, new, frozenset(one.heading or "" for one in live))
         self.whole += time.process_time() - begun
 
     def _inputs(self, day: date, entries: Sequence[tuple[str, str, date]]) -> DreamInputs:
@@ -162,8 +165,6 @@ class Core:
             unmentioned=Unmentioned.KEEP,
             refuses_ungrounded=False,
             context=Context(Caller.REWRITE, "bench", dict(self.memories), lambda text: -(-len(text) // 4)),
-            file=self.file,
-            places=map_places(live, core.parse(self.file).bullets),
             now=f"{day}T23:00:00Z",
             new_id=lambda: f"core_{next(self._hex):08x}",
             new_hex=lambda: f"{next(self._hex):08x}",
@@ -175,10 +176,12 @@ class Core:
     def _source(self, day: date, origin: str, at: str) -> Source:
         return Source("s", "bench", f"{day}", 0, 0, 0, "", origin, at)
 
-    def _apply(self, operations: Sequence[Operation], now: str) -> None:
+    def _apply(self, operations: Sequence[Operation], now: str) -> list[Change]:
         new_hex = lambda: f"{next(self._hex):08x}"  # noqa: E731
-        for change in apply(self.memories, operations, agent_id="bench", now=now, new_hex=new_hex):
+        changes = apply(self.memories, operations, agent_id="bench", now=now, new_hex=new_hex)
+        for change in changes:
             self.memories[change.memory_id] = change.after
+        return changes
 
 
 # ── quality ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -321,17 +321,11 @@ def dream_inputs(play: dict[str, Any]) -> DreamInputs:
             date.fromisoformat(day["date"]),
                                  "12:00", f"{day['date']}T12:00:00Z"))  # fmt: skip
     numbers = count(1)
-    headings = list(dict.fromkeys(one.heading for one in memories))
-    file = "# Memory\n" + "".join(
-        f"\n## {heading}\n\n" + "".join(f"- {one.content}\n" for one in memories if one.heading == heading)
-        for heading in headings
-    )
     context = Context(Caller.REWRITE, "play", {one.id: one for one in memories}, estimate, GuardLimits(0.0, 100))
     return DreamInputs(
         earlier=tuple(EarlierMemory(f"m{n}", one, date(2026, 11, 1)) for n, one in enumerate(memories, 1)),
         entries=tuple(entries), today=NOW.date(), clock="04:00", max_bullets=200, unmentioned=Unmentioned.KEEP,
-        refuses_ungrounded=False, context=context, file=file.encode(),
-        places={one.id: n for n, one in enumerate(memories)}, now="2026-11-22T04:00:00Z",
+        refuses_ungrounded=False, context=context, now="2026-11-22T04:00:00Z",
         new_id=lambda: f"core_{next(numbers) + 4096:08x}", new_hex=lambda: f"{next(numbers):08x}", taken=(),
         sources_of=lambda one: (Source("", one.path, "r", 0, 0, 1, "0", one.origin, one.at),),
         judges=judges(), instructions=_prompt("dream"),

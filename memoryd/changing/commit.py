@@ -51,7 +51,6 @@ from memoryd.jobs.job import (
     MoveWatermark,
     NoteTold,
     Operate,
-    RewriteCore,
     WriteFile,
     edit_of_facts,
 )
@@ -73,7 +72,7 @@ _RAISE_MARK = (
     " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq),"
     " moved_at = excluded.moved_at, run_id = excluded.run_id RETURNING *"
 )
-_TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | WriteFile
+_TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | WriteFile
 
 
 class StaleRunError(MemorydError):
@@ -131,7 +130,7 @@ def commit(
 
     Raises:
         StaleRunError: another claim owns the run now; nothing changed.
-        OutdatedError: the core is not the one on which a rewrite was decided, or the effect would differ from
+        OutdatedError: the memories are not those on which a rewrite was decided, or the effect would differ from
             `foreseen`; nothing changed.
         StateError: a memory file cannot be read or written.
         OSError: the disk reported an error. The intent stays and is completed later.

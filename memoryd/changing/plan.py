@@ -1,6 +1,6 @@
 """Plan a run: find out how its edits would change the files, `MEMORY.md` and the memory store; write nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from memoryd.changing import dedup, guard_check
-from memoryd.changing.core_import import CORE_FILE, RESOLVE, CoreImport, UnfinishedError, digest_of
+from memoryd.changing.core_import import CORE_FILE, RESOLVE, CoreImport, UnfinishedError
 from memoryd.changing.guard_check import ACTOR
 from memoryd.changing.time_machine import Revision, encode_append, encode_rewrite
 from memoryd.changing.writer import Writer
@@ -88,11 +88,8 @@ def plan_core(
     """Return how the edits would change the memory store and `MEMORY.md` in their present state.
 
     Raises:
-        OutdatedError: a rewrite was decided on another core.
+        OutdatedError: a rewrite was decided on other memories.
     """
-    whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
-    if whole is not None:
-        return _plan_rewrite(connection, writer, run, whole, brought)
     file, revision = told.file, told.revision
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
@@ -109,12 +106,20 @@ def plan_core(
     if revision is not None:
         own = frozenset(HEADINGS.values()) - revision.headings
         new = core.drop_emptied(file, new if cut is None else cut.of_core(new), own)
+    whole = next((edit for edit in edits if isinstance(edit, Operate) and edit.caller is Caller.REWRITE), None)
+    if whole is not None:
+        is_changed = bool(refusals) or not brought.agrees or {one.id: one.content for one in live} != whole.seen
+        if isinstance(whole, RewriteCore) and is_changed:
+            raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
+        new = core.drop_emptied(file, new, frozenset(one.heading for one in told.bullets))
     if new == (brought.data or b""):
         return Preview(others, tuple(changes), refusals, passed)
-    lines = [[one.heading or "", one.content] for one in _find_incoming(changes).values()]
+    placed = _find_placed(changes, live)
+    known = {one.id for one in live}
+    lines = [[one.heading or "", one.content] for one in placed.values() if one.id not in known]
     rewrite = encode_rewrite(CORE_FILE, brought.data, new, cut) | {"additions": lines}
     if revision is None:  # a restored memory keeps its position
-        changes = list(_place_changes(changes, live, new))
+        changes = list(_place_changes(changes, live, placed, new))
     return Preview((rewrite, *others), tuple(changes), refusals, passed)
 
 
@@ -128,30 +133,13 @@ def _check_edits(
         audit.record(connection, told.ahead, AuditStamp(writer.now(), run.agent_id, ACTOR, run.id))
         for operations, asked in _operations(connection, run, edits, told.file):
             one = guard_check.judge(
-                connection, writer, run.agent_id, operations, asked.caller, seen=asked.seen, begun=asked.begun
-            )
+                connection, writer, run.agent_id, operations, asked.caller, seen=asked.seen, begun=asked.begun,
+                rewrite=asked.rewrite if isinstance(asked, RewriteCore) else None,
+            )  # fmt: skip
             passed.append(one)
             if several:
                 audit.record(connection, one.changes, AuditStamp(writer.now(), run.agent_id, ACTOR, run.id))
     return tuple(passed)
-
-
-def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
-    """Return the effect of a rewrite, which is valid only on the core on which it was decided.
-
-    Raises:
-        OutdatedError: the core has changed since then, so the run must decide again.
-    """
-    if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
-        raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
-    passed = guard_check.judge(
-        connection, writer, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
-    )
-    if passed.refusals:  # when the run decided, the guards accepted all operations
-        raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
-    lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
-    rewrite = encode_rewrite(CORE_FILE, brought.data, edit.new) | {"additions": lines}
-    return Preview((rewrite,) if edit.new != (brought.data or b"") else (), passed.changes)
 
 
 def _operations(
@@ -180,16 +168,11 @@ def _operations(
             yield list(edit.operations), edit
 
 
-def _comes(change: Change) -> bool:
-    """Return True if the change adds a bullet to the file."""
-    is_core = change.after.kind is MemoryKind.CORE
-    return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
-
-
-def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
-    """Return the memories whose bullets are added to the file, by id, in their final state."""
-    last = {change.memory_id: change.after for change in changes}
-    return {one.memory_id: last[one.memory_id] for one in changes if _comes(one) and last[one.memory_id].is_live}
+def _find_placed(changes: Sequence[Change], live: Sequence[Standing]) -> dict[str, Memory]:
+    """Return the memories that are added to the file or moved in it, by id, in their final state."""
+    last = {change.memory_id: change.after for change in changes if change.after.kind is MemoryKind.CORE}
+    was = {one.id: one.position for one in live}
+    return {one.id: one for one in last.values() if one.is_live and not (one.id in was and was[one.id] == one.position)}
 
 
 def _file_edits(
@@ -205,17 +188,18 @@ def _file_edits(
         yield edit if isinstance(edit, core.Insert) else replace(edit, position=slots[edit.position])
 
 
-def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
-    """Yield the changes, with the new position of each memory that is added to the file."""
-    coming = _find_incoming(changes)
-    standing: list[Standing] = [*live, *coming.values()]
+def _place_changes(
+    changes: Sequence[Change], live: Sequence[Standing], placed: Mapping[str, Memory], new: bytes
+) -> Iterator[Change]:
+    """Yield the changes, with the position that each memory of `placed` has in the new file."""
+    standing = [*(one for one in live if one.id not in placed), *placed.values()]
     at = map_places(standing, core.parse(new).bullets)
     order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
-    numbers = assign_places([None if one.id in coming else one.position for one in order])
-    number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}
+    numbers = assign_places([None if one.id in placed else one.position for one in order])
+    number_of = {one.id: number for one, number in zip(order, numbers, strict=True) if one.id in placed}
     come: set[str] = set()
     for change in changes:
-        number = number_of.get(change.memory_id) if change.memory_id in coming else None
+        number = number_of.get(change.memory_id)
         if number is None:
             yield change
             continue

@@ -1,7 +1,7 @@
 """Build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
 
 `dream_reply` reads the reply. Its bullets are judged as claims (`judging`) and become operations by id
-(`consolidation`). All guards of the ledger decide about them. `tiers.arrangement` places the accepted ones in the file,
+(`consolidation`). All guards of the ledger decide about them. The accepted ones have positions
 in the order of the reply. If too much would be lost, only the additions of the reply are kept. The same inputs and the
 same replies give the same edits, except for the ids of new memories.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from memoryd.jobs import dream_reply, job
@@ -25,14 +26,13 @@ from memoryd.jobs.reader import Question
 from memoryd.jobs.repair import judge
 from memoryd.ledger import guards
 from memoryd.ledger.accounting import Rewrite, find_dispositions, list_archivals
-from memoryd.ledger.guards import Guard, JudgedOperations, Refusal, RefusedOperation, RefusedRun
+from memoryd.ledger.guards import Caller, Guard, JudgedOperations, Refusal, RefusedOperation, RefusedRun
 from memoryd.ledger.lane import Lane
 from memoryd.ledger.memory import Ending, Memory, MemoryKind
 from memoryd.ledger.operation import Add, Change, Delete, Disposition, Merge, Operation, Update, apply, ids_of
 from memoryd.ledger.projection import assign_places
 from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core, diary
-from memoryd.tiers.arrangement import Slot, arrange
 
 JOB = "dream"
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
@@ -198,12 +198,10 @@ class _Dream:
         whole = self._decide_whole()
         runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
         decided = self._additions(whole.refusals) if runs else whole
-        laid = self._laid_out(decided)
         refused = self._refused_all(decided)
         if refused:
             decided = _CoreDecision((), decided.rewrite, (*decided.refusals, refused), self.core_before, ())
-            laid = (), self.inputs.file
-        return self._finish(decided, laid, runs, refused)
+        return self._finish(decided, runs, refused)
 
     def _decide_whole(self, spared: Collection[str] = ()) -> _CoreDecision:
         """Decide on the whole reply, without the operations that touch the memories in `spared`.
@@ -297,14 +295,8 @@ class _Dream:
 
     # --- run report and diary ---------------------------------------------------------------------------------------
 
-    def _finish(
-        self,
-        decided: _CoreDecision,
-        laid: tuple[tuple[Operation, ...], bytes],
-        runs: Sequence[RefusedRun],
-        refused: RefusedRun | None,
-    ) -> job.Done:
-        operations, data = laid
+    def _finish(self, decided: _CoreDecision, runs: Sequence[RefusedRun], refused: RefusedRun | None) -> job.Done:
+        operations = () if refused else tuple(self._place_operations(decided))
         ends = Counter(str(how) for how in find_dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
         refusals = Counter(str(one.guard) for one in decided.refusals)
@@ -322,7 +314,7 @@ class _Dream:
         edits: list[job.JobEdit] = []
         if operations:
             seen = {one.id: one.content for one in self.core_before.values()}
-            edits.append(job.RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
+            edits.append(job.RewriteCore(operations, Caller.REWRITE, seen, rewrite=decided.rewrite))
         edits.append(job.AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
         why = None
         if refused:
@@ -377,25 +369,7 @@ class _Dream:
             elif isinstance(one, Merge):
                 yield ", ".join(one.ids), "Merged", f" into {one.id}"
 
-    # --- the file ---------------------------------------------------------------------------------------------------
-
-    def _laid_out(self, decided: _CoreDecision) -> tuple[tuple[Operation, ...], bytes]:
-        """Return the operations with the positions of all memories, and the bytes of the file after them."""
-        file = core.parse(self.inputs.file)
-        merged = {one.id: one.ids for one in decided.operations if isinstance(one, Merge)}
-        sections = [
-            (heading, [self._slot(decided.after[one], merged.get(one, ())) for one in ids])
-            for heading, ids in self._sections(decided)
-        ]
-        data = arrange(file, sections)
-        return tuple(self._place_operations(decided, core.parse(data), file)), data
-
-    def _slot(self, memory: Memory, parts: Sequence[str] = ()) -> Slot:
-        position = self.inputs.places.get(memory.id)
-        old = self.core_before.get(memory.id)
-        is_same = position is not None and old is not None and old.content == memory.content
-        takes = tuple(self.inputs.places[one] for one in parts if one in self.inputs.places)
-        return Slot(position, None if is_same else memory.content, takes)
+    # --- the order --------------------------------------------------------------------------------------------------
 
     def _sections(self, decided: _CoreDecision) -> list[tuple[str, list[str]]]:
         """Return each heading with the ids of the memories below it.
@@ -426,19 +400,12 @@ class _Dream:
             for key, (name, ids) in found.items()
         ]
 
-    def _place_operations(self, decided: _CoreDecision, new: core.CoreFile, file: core.CoreFile) -> Iterator[Operation]:
-        """Yield the operations with the heading and position that each memory gets in the new file."""
-        waiting: dict[str, list[str]] = defaultdict(list)
-        for _, ids in self._sections(decided):
-            for memory_id in ids:
-                slot = self._slot(decided.after[memory_id])
-                text = slot.text if slot.text is not None else file.bullets[slot.position or 0].text
-                waiting[core.normalize(text)].append(memory_id)
-        for queue in waiting.values():
-            queue.reverse()
-        order = [(queue.pop(), one.heading) for one in new.bullets if (queue := waiting[core.normalize(one.text)])]
-        numbers = assign_places([decided.after[one].position if one in self.core_before else None for one, _ in order])
-        at = {one: (heading, number) for (one, heading), number in zip(order, numbers, strict=True)}
+    def _place_operations(self, decided: _CoreDecision) -> Iterator[Operation]:
+        """Yield the operations with the heading and position that each memory gets in the file."""
+        order = self._order(decided)
+        was = self.core_before
+        numbers = assign_places([was[one].position if one in was else None for _, one in order])
+        at = {one: (heading, number) for (heading, one), number in zip(order, numbers, strict=True)}
         for operation in decided.operations:
             if isinstance(operation, Add | Merge | Update) and operation.id in at:
                 heading, number = at.pop(operation.id)
@@ -450,6 +417,30 @@ class _Dream:
             is_moved = (memory.heading or "") != heading or memory.position != number
             if is_moved and not memory.constitutional:
                 yield Update(memory_id, heading=heading, position=number)
+
+    def _order(self, decided: _CoreDecision) -> list[tuple[str, str]]:
+        """Return the heading and the id of each memory, in the order of the file.
+
+        Headings of the core keep their order, and several of one name keep their own memories. A new heading follows
+        the one before it in the sections.
+        """
+        parts: dict[str, list[tuple[tuple[int, ...], str]]] = {}  # by normal heading: the rank and heading of each part
+        home: dict[str, tuple[int, ...]] = {}
+        for number, (heading, held) in enumerate(groupby(self.core_before.values(), lambda one: one.heading or "")):
+            parts.setdefault(core.normalize(heading), []).append(((number,), heading))
+            home |= dict.fromkeys((one.id for one in held), (number,))
+        sections = [(core.normalize(name), name, ids) for name, ids in self._sections(decided)]
+        found: list[tuple[tuple[int, ...], str, str]] = []
+        first = next((parts[key][0][0][0] for key, *_ in sections if key and key in parts), len(home))
+        last: tuple[int, ...] = (first - 1, 2)
+        for key, name, ids in sections:
+            own = parts.setdefault(key, [((*last, 1) if key else (-1,), name)])
+            at = 0
+            for memory_id in ids:
+                at = max(at, *(place for place, (one, _) in enumerate(own) if one == home.get(memory_id)), 0)
+                found.append((*own[at], memory_id))
+            last = own[at][0]
+        return [(heading, memory_id) for _, heading, memory_id in sorted(found, key=itemgetter(0))]
 
 
 def as_passed(

@@ -83,8 +83,6 @@ class DreamInputs:
         unmentioned: what happens to a memory that the reply does not mention.
         refuses_ungrounded: True if one bullet without support in its sources refuses the whole reply.
         context: what the guards need: the live core, and all forgotten memories.
-        file: the bytes of `MEMORY.md`.
-        places: the position of each memory among the bullets of the file, by memory id.
         now: the time of the dream, UTC, ISO 8601 with `Z`.
         new_id: draws a free id for a core memory.
         new_hex: draws eight random hex digits.
@@ -104,8 +102,6 @@ class DreamInputs:
     unmentioned: Unmentioned
     refuses_ungrounded: bool
     context: Context
-    file: bytes
-    places: Mapping[str, int]
     now: str
     new_id: Callable[[], str]
     new_hex: Callable[[], str]

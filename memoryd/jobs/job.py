@@ -180,17 +180,10 @@ class Operate(JobEdit):
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteCore(JobEdit):
-    """Rewrite the core: the ledger by operations that the guards accept, and `MEMORY.md` with exactly these bytes.
+class RewriteCore(Operate):
+    """Rewrite the core by operations, which are valid only as a whole and only on the memories in `seen`."""
 
-    The edit is valid only for the file and the ledger that it was decided on.
-    """
-
-    operations: tuple[Operation, ...]
-    rewrite: Rewrite  # the memories shown to the model, and those that its reply mentions
-    seen: Mapping[str, str]  # the texts of the memories at the time of the decision, by id
-    old: bytes  # the bytes of the file before the rewrite
-    new: bytes
+    rewrite: Rewrite = field(kw_only=True)  # the memories shown to the model, and those that its reply mentions
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Turn changes of the ledger into edits of `MEMORY.md` that leave the rest of the file untouched."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -33,40 +34,65 @@ def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.
     """
     places = {memory.id: place for place, memory in enumerate(order)}
     last = {change.memory_id: change.after for change in changes if change.after.kind is MemoryKind.CORE}
-    edits: list[core.Edit] = []
+    found: list[core.Edit] = []
     coming: list[Memory] = []
+    takes: dict[str, list[int]] = defaultdict(list)  # by memory: the bullets that it replaces
     for memory_id, memory in last.items():
         place = places.get(memory_id)
         if place is None:
             coming += [memory] if memory.is_live else []
-            continue
-        old = order[place]
-        if not memory.is_live:
-            edits.append(core.Remove(place))
-        elif (memory.heading or "", memory.position) == (old.heading or "", old.position):
-            edits += [core.Replace(place, memory.content)] if memory.content != old.content else []
-        elif memory.content != old.content:
-            edits.append(core.Remove(place))
+        elif not memory.is_live:
+            found.append(core.Remove(place))
+            for successor in memory.successors[:1]:
+                takes[successor].append(place)
+        elif _get_place(memory) != _get_place(order[place]):
             coming.append(memory)
-        else:
-            edits.append(core.Move(place, memory.heading or "", _find_place(order, last, memory)))
+        elif memory.content != order[place].content:
+            found.append(core.Replace(place, memory.content))
     coming.sort(key=lambda memory: (memory.position is None, memory.position or 0))
-    return edits + [core.Insert(one.content, one.heading or "", _find_place(order, last, one)) for one in coming]
+    gone = {one.position for one in found if isinstance(one, core.Remove)} | {places.get(one.id) for one in coming}
+    slots = _Slots((place, one) for place, one in enumerate(order) if place not in gone)
+    for memory in coming:
+        where = memory.heading or "", *slots.find(memory)
+        place = places.get(memory.id)
+        if place is None:
+            found.append(core.Insert(memory.content, *where, tuple(takes[memory.id])))
+        else:
+            is_same = memory.content == order[place].content
+            found.append(core.Move(place, *where, None if is_same else memory.content))
+    return found
 
 
-def _find_place(order: Sequence[Standing], last: dict[str, Memory], memory: Memory) -> int | None:
-    """Return the index of the bullet before which a memory belongs; None for the end of its heading.
+def _get_place(memory: Standing) -> tuple[str, int | None]:
+    return memory.heading or "", memory.position
 
-    Only bullets that stay in place count.
-    """
-    if memory.position is None:
-        return None
-    for place, other in enumerate(order):
-        stays = other.id not in last or (last[other.id].is_live and last[other.id].position == other.position)
-        is_next = other.position is not None and other.position > memory.position
-        if stays and is_next and (other.heading or "") == (memory.heading or ""):
-            return place
-    return None
+
+class _Slots:
+    """Find the slots of memories among the bullets that stay in place."""
+
+    def __init__(self, stays: Iterable[tuple[int, Standing]]) -> None:
+        # By heading, and by None for all headings: the bullets, and the highest position up to each of them.
+        self._bullets: dict[str | None, list[tuple[int, str]]] = defaultdict(list)
+        self._highest: dict[str | None, list[int]] = defaultdict(list)
+        for place, one in stays:
+            heading = one.heading or ""
+            for key in (heading, None) if heading else (heading,):
+                if one.position is not None:
+                    self._bullets[key].append((place, heading))
+                    self._highest[key].append(max([one.position, *self._highest[key][-1:]]))
+
+    def find(self, memory: Memory) -> tuple[int | None, str]:
+        """Return the index of the bullet before which a memory belongs, and the heading after its own.
+
+        The index is None for the end of its heading. The second value is for a heading that is not in the file.
+        """
+        for key in (memory.heading or "", None):
+            at = len(self._highest[key])
+            if memory.position is not None:
+                at = bisect_right(self._highest[key], memory.position)
+            for place, heading in self._bullets[key][at : at + 1]:
+                return (None, heading) if key is None else (place, "")
+        return None, ""
 
 
 # ── positions: numbers that keep memories in the order of their file ──────────────────────────────────────────────────

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine
 
 from memoryd.changing import authorship, guard_check
-from memoryd.changing.core_import import bullets_of, take_over
+from memoryd.changing.core_import import take_over
 from memoryd.changing.written_blocks import (
     NOTED,
     SAVED,
@@ -42,7 +42,6 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.lane import Lane
-from memoryd.ledger.matching import map_places
 from memoryd.ledger.memory import Memory, MemoryKind, Source, draw_id
 from memoryd.running import modes, queueing, rejection, sleeping
 from memoryd.running.queueing import list_candidates
@@ -276,7 +275,7 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
 
 def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: "_EntrySupport") -> DreamInputs:
     settings = source.settings
-    file = take_over(source.writer, run.agent_id).data or b""
+    take_over(source.writer, run.agent_id)
     now = source.clock.text()
     limits = source.writer.limits
     with sqlite.begin_read(source.engine) as connection:
@@ -295,8 +294,6 @@ def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standin
         unmentioned=Unmentioned(settings.guards.accounting),
         refuses_ungrounded=settings.guards.grounding == "refuse",
         context=replace(context, seen={one.memory.id: one.memory.content for one in earlier}),
-        file=file,
-        places=map_places(live, bullets_of(core.parse(file), source.scrubber.redact)),
         now=now,
         new_id=lambda: draw_id(MemoryKind.CORE, source.writer.new_id, ids),
         new_hex=source.writer.new_id,

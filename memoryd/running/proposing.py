@@ -31,7 +31,6 @@ from memoryd.files import durable, folders, regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.jobs import dream, stored_edits
 from memoryd.jobs.job import Done, EditFacts, JobEdit, MoveWatermark, Operate, RewriteCore
-from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Change
 from memoryd.running import proposed_refining
@@ -204,7 +203,7 @@ def is_refused(planned: Preview, step: Done) -> bool:
 def one_by_one(step: Done) -> Done:
     """Return a decision about the whole core as decisions about single memories, because the core has changed."""
     edits = (
-        Operate(edit.operations, Caller.REWRITE, edit.seen) if isinstance(edit, RewriteCore) else edit
+        Operate(edit.operations, edit.caller, edit.seen) if isinstance(edit, RewriteCore) else edit
         for edit in step.edits
     )
     return replace(step, edits=tuple(edits), receipt={**step.receipt, "one_by_one": True})

@@ -544,7 +544,7 @@ def _texts(edits: Sequence[JobEdit], receipt: dict[str, Any], why: str | None) -
                 found += [edit.reason, edit.body]
             case job.AppendDiary():
                 found += [edit.body]
-            case job.RewriteCore() | job.Operate():
+            case job.Operate():
                 found += [text for one in edit.operations for text in texts_of(one)]
             case job.AddMemories():
                 found += [text for memory in edit.memories for text in (memory.text, memory.note or "")]

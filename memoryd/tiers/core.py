@@ -30,6 +30,7 @@ _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
 _HANGING = re.compile(rb"(?:[ \t]*\r?\n)*+(?: {2}|\t)[ \t]*\S")
+_BLANK_LINES = re.compile(rb"\A(?:[ \t]*\r?\n)+")
 _BEHIND = b"\n\n."  # text put after the file: if it is hidden, a private part is never closed
 _COMMENT = re.compile(rb" {0,3}<!--")
 # The form of most lines: a plain bullet, if no fence and no comment is open.
@@ -231,6 +232,57 @@ def _room(lines: list[_CoreLine]) -> int:
     return sum(len(line.raw) for line in kept)
 
 
+# ── edits ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Give a bullet another text; its mark and the blocks below it stay.
+
+    With `keeps`, further lines of the bullet that the new text does not contain stay too, as a paragraph below it.
+    """
+
+    position: int
+    text: str
+    keeps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove a bullet; the blocks below it stay."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Insert a bullet before another one, or at the end of a heading's section.
+
+    A missing heading is created before the heading `following`, or at the end of the file. The text below the
+    removed bullets `takes` moves below the new one.
+    """
+
+    text: str
+    heading: str = ""
+    before: int | None = None
+    following: str = ""
+    takes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Move a bullet and the blocks below it as `Insert` places a bullet, and give it another text if there is one."""
+
+    position: int
+    heading: str = ""
+    before: int | None = None
+    following: str = ""
+    text: str | None = None
+
+
+Edit = Replace | Remove | Insert | Move
+
+
 # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -251,17 +303,18 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
     return edit(file, [insert for text, insert in new.items() if text not in known])
 
 
-def _append_blocks(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
-    """Return the file with blocks at the ends of the sections of their headings, parsed again after each section."""
-    sections: dict[str, tuple[str, list[bytes]]] = {}  # by the normal form of the heading
-    last: list[tuple[str, list[bytes]]] = []  # texts that hide everything after them, so they come last
-    for heading, block in blocks:
+def _append_blocks(file: CoreFile, blocks: Sequence[tuple[Insert | Move, bytes]]) -> CoreFile:
+    """Return the file with blocks at the ends of the sections of their headings."""
+    sections: dict[str, tuple[Insert | Move, list[bytes]]] = {}  # by the normal form of the heading
+    last: list[tuple[Insert | Move, list[bytes]]] = []  # texts that hide everything after them, so they come last
+    for one, block in blocks:
         if is_open(block):
-            last.append((heading, [block]))
+            last.append((one, [block]))
         else:
-            sections.setdefault(normalize(title(heading)), (heading, []))[1].append(block)
-    for heading, lines in (*sections.values(), *last):
-        file = parse(_insert_blocks(file, heading, lines))
+            sections.setdefault(normalize(title(one.heading)), (one, []))[1].append(block)
+    file = _insert_blocks(file, list(sections.values()))
+    for hiding in last:
+        file = _insert_blocks(file, [hiding])
     return file
 
 
@@ -277,25 +330,25 @@ def escape(text: str) -> str:
     return f"\\{line}" if _STRUCTURE.match(line) else line
 
 
-def _insert_blocks(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
-    """Return the file's bytes with blocks at the end of a heading's section, with the file's own line ends."""
-    heading = title(heading)
-    end = _section_end(file, heading)
-    last = len(file.pieces) if end is None else end
-    before = b"".join(piece.raw for piece in file.pieces[: last - 1])
-    before += file.pieces[last - 1].raw[: file.pieces[last - 1].room]
-    data = render(file)
-    head = "" if end is not None else f"## {heading}\n\n"
-    if not data.removeprefix(BOM).strip():
-        head = f"{_NEW_TITLE}\n\n{head}"
-    lead = _lead(before.removeprefix(BOM), apart=end is None) + head
-    newline = newline_of(data)
-    rest = data[len(before) :]
-    if rest.startswith(newline * 2) and lead == "\n" and file.pieces[last - 1].kind is PieceKind.HEADING:
-        rest = rest.removeprefix(newline)  # the blank line above a bullet that was removed
-    # Indented text would belong to the last bullet. An empty comment, which is not rendered, separates them.
-    apart = [b"<!-- -->\n"] if _HANGING.match(rest) else []
-    return before + b"".join(end_block(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
+def _insert_blocks(file: CoreFile, sections: Sequence[tuple[Insert | Move, Sequence[bytes]]]) -> CoreFile:
+    """Return the file with blocks at the ends of sections, with its own line ends; missing headings come last."""
+    raws, rooms = [piece.raw for piece in file.pieces], [piece.room for piece in file.pieces]
+    newline = newline_of(render(file))
+    top = "" if render(file).removeprefix(BOM).strip() else f"{_NEW_TITLE}\n\n"
+    found = [(_section_end(file, title(one.heading)), one, blocks) for one, blocks in sections]
+    for end, one, blocks in sorted(found, key=lambda item: item[0] is None):
+        last = (end or _find_section(file, one.following) or len(raws)) - 1
+        before, rest = raws[last][: rooms[last]], raws[last][rooms[last] :]
+        above = before or b"".join(raws[:last])
+        head = top if end else f"{top}## {title(one.heading)}\n\n"
+        lead = _lead(above.removeprefix(BOM), apart=end is None) + head
+        top = ""
+        # Indented text would belong to the last bullet. An empty comment, which is not rendered, separates them.
+        apart = end_block(b"<!-- -->\n", newline) if _HANGING.match(rest) else b""
+        new = b"".join(end_block(block, newline) for block in (lead.encode(), *blocks))
+        raws[last] = before + new + apart + rest
+        rooms[last] += len(new)
+    return parse(b"".join(raws))
 
 
 def newline_of(data: bytes) -> bytes:
@@ -306,6 +359,12 @@ def newline_of(data: bytes) -> bytes:
 def end_block(block: bytes, newline: bytes) -> bytes:
     """Return the block with the file's line ends; a block that has carriage returns stays unchanged."""
     return block if b"\r\n" in block else block.replace(b"\n", newline)
+
+
+def _find_section(file: CoreFile, heading: str) -> int | None:
+    """Return the index of the first piece with a heading, or None if there is no such heading."""
+    pieces, key = enumerate(file.pieces), normalize(heading)
+    return next((place for place, one in pieces if key and one.level > 1 and normalize(one.text) == key), None)
 
 
 def _section_end(file: CoreFile, heading: str) -> int | None:
@@ -333,52 +392,12 @@ def _lead(before: bytes, *, apart: bool) -> str:
 # ── editing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """Give a bullet another text; its mark and the blocks below it stay.
-
-    With `keeps`, further lines of the bullet that the new text does not contain stay too, as a paragraph below it.
-    """
-
-    position: int
-    text: str
-    keeps: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """Remove a bullet; the blocks below it stay."""
-
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """Insert a bullet before another one, or at the end of a heading's section."""
-
-    text: str
-    heading: str = ""
-    before: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Move a bullet and the blocks below it before another one, or to the end of a heading's section."""
-
-    position: int
-    heading: str = ""
-    before: int | None = None
-
-
-Edit = Replace | Remove | Insert | Move
-
-
 def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
     """Return the file's bytes after edits; each position is that of a bullet in `file`, whatever other edits do.
 
-    Only the text lines of the changed bullets change. The removal of a bullet may turn the text below it into something
-    else. For example, its end closed a fence, or a rule becomes the first line and would open front matter. Then a line
-    is added that keeps the meaning.
+    Only the text lines of the changed bullets change. A blank line below a removed bullet goes if the line above it is
+    blank too. The removal of a bullet may turn the text below it into something else. For example, its end closed a
+    fence, or a rule becomes the first line and would open front matter. Then a line is added that keeps the meaning.
 
     Raises:
         ValueError: a text is blank, there is no bullet at a position, or two edits change the same bullet.
@@ -387,7 +406,9 @@ def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
     draft = _Draft(file)
     for one in edits:
         draft.note(one)
-    return render(_append_blocks(draft.file(), draft.ends))
+    data = render(_append_blocks(draft.file(), draft.ends))
+    is_longer = data.endswith((b"\n\n", b"\n\r\n")) and not render(file).endswith((b"\n\n", b"\n\r\n"))
+    return data.rstrip(b"\r\n") + newline_of(data) if is_longer else data
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:
@@ -409,12 +430,13 @@ def drop_emptied(old: CoreFile, data: bytes, headings: frozenset[str]) -> bytes:
 
 
 def _list_empty(file: CoreFile) -> list[int]:
-    """List the places of the headings of level 2 that have no text, bullet or deeper heading below them."""
-    ends = [piece.kind is PieceKind.HEADING and piece.level < 3 for piece in file.pieces[1:]] + [True]
+    """List the places of the headings below the title that have no text, bullet or deeper heading below them."""
     return [
         place
         for place, piece in enumerate(file.pieces)
-        if piece.level == 2 and ends[place] and len(piece.raw.split(b"\n")[0]) >= len(piece.raw.rstrip())
+        if piece.level > 1
+        and all(0 < below.level <= piece.level for below in file.pieces[place + 1 : place + 2])
+        and len(piece.raw.split(b"\n")[0]) >= len(piece.raw.rstrip())
     ]
 
 
@@ -443,13 +465,14 @@ class _Draft:
         self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is PieceKind.BULLET]
         self._newline = newline_of(render(file))
         self._cut: set[int] = set()  # the pieces whose bullet was removed
-        self.ends: list[tuple[str, bytes]] = []  # headings, each with a block for the end of its section
+        self.ends: list[tuple[Insert | Move, bytes]] = []  # edits, each with a block for the end of its section
 
     def note(self, edit: Edit) -> None:
         """Apply an edit; a block for the end of a section is added to `ends`."""
         if isinstance(edit, Insert):
             line = escape(edit.text)
-            self._put(f"- {line}\n".encode(), line, edit)
+            below = [self._take_below(self._places[position]) for position in edit.takes]
+            self._put(b"".join((f"- {line}\n".encode(), *below)), line, edit)
             return
         place = self._places[edit.position]
         piece = self._pieces[place]
@@ -461,15 +484,31 @@ class _Draft:
         self._texts[place] = None
         if isinstance(edit, Remove):
             self._raws[place] = piece.raw[piece.own :]
+        elif edit.text is not None:
+            block = end_last_line(own_text(piece, edit.text)) + self._take_below(place)
+            self._put(block, escape(edit.text), edit)
         else:
-            end = len(piece.raw) if piece.raw[piece.room :].strip() else piece.room
-            block = piece.raw[:end]
-            self._raws[place] = piece.raw[end:]
-            self._put(end_last_line(block if end == piece.room else self._close_open(block)), piece.text, edit)
+            # A blank line between two bullets moves along if the bullet comes before another one again.
+            following = [one.kind for one in self._pieces[place + 1 : place + 2]]
+            is_loose = edit.before is not None and following == [PieceKind.BULLET]
+            self._put(self._take(place, 0, len(piece.raw) if is_loose else piece.room), piece.text, edit)
+
+    def _take_below(self, place: int) -> bytes:
+        """Return the text below a bullet, which leaves its place."""
+        piece = self._pieces[place]
+        self._raws[place] = piece.raw[piece.own :]
+        return self._take(place, piece.own, piece.room) if self._raws[place].strip() else b""
+
+    def _take(self, place: int, start: int, end: int) -> bytes:
+        """Return the lines of a piece from `start` to `end`, or all of them if text follows; they leave their place."""
+        piece = self._pieces[place]
+        has_more = bool(piece.raw[end:].strip())
+        self._raws[place] = b"" if has_more else piece.raw[end:]
+        return end_last_line(self._close_open(piece.raw[start:]) if has_more else piece.raw[start:end])
 
     def _put(self, block: bytes, text: str, edit: Insert | Move) -> None:
         if edit.before is None:
-            self.ends.append((edit.heading, block))
+            self.ends.append((edit, block))
         else:
             place = self._places[edit.before]
             self._leads[place].append(end_block(block, self._newline))
@@ -499,7 +538,13 @@ class _Draft:
         return [text for leads, own in pairs for text in (*leads, own) if text is not None]
 
     def _join(self) -> bytes:
-        data = b"".join(b"".join((*lead, raw)) for lead, raw in zip(self._leads, self._raws, strict=True))
+        lines: list[bytes] = []
+        for place, raw in enumerate(self._raws):
+            lines += self._leads[place]
+            if place in self._cut and not (lines and lines_of(lines[-1])[-1].strip()):
+                raw = _BLANK_LINES.sub(b"", raw)  # noqa: PLW2901
+            lines += [raw] if raw else []
+        data = b"".join(lines)
         front = self._raws[0]
         match = FRONT_MATTER.match(data)
         # A rule that has become the first line would open front matter.

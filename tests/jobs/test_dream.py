@@ -262,6 +262,30 @@ def test_what_the_assistant_says_stands_below_no_heading_of_rules_or_persons(hea
     assert (new.heading, new.tags) == (heading, ())
 
 
+def test_headings_of_the_core_keep_their_order_and_a_new_one_follows_the_one_before_it_in_the_reply():
+    ledger = three()
+    first, last = entry(1, f"{REDIS} It has 4 GB.", "user"), entry(2, "The backup runs at 02:00.", "user")
+    text = reply(
+        "## Facts", f"- {MARVIN} [m2]", "## Infra", f"- {first.text} [d1]", "## Habits", f"- {LINTER} [m1]",
+        "## Nightly", f"- {last.text} [d2]", f"- {TEA} [m3]",
+    )  # fmt: skip
+    ledger.dream(text, first, last)
+    assert ledger.text == (
+        f"## Habits\n\n- {LINTER}\n\n## Nightly\n\n- {last.text}\n- {TEA}\n\n"
+        f"## Facts\n\n- {MARVIN}\n\n## Infra\n\n- {first.text}\n"
+    )
+
+
+def test_two_headings_of_one_name_keep_their_own_memories():
+    ledger = three()
+    ledger.memories["core_00000002"] = memory(2, MARVIN, heading="Habits")
+    ledger.memories["core_00000001"] = memory(1, LINTER, heading="Facts")
+    ledger.file = f"# A\n\n## Facts\n\n- {LINTER}\n\n## Habits\n\n- {MARVIN}\n\n## Facts\n\n- {TEA}\n".encode()
+    before = ledger.text
+    ledger.dream(reply("## Facts", f"- {LINTER} [m1]", f"- {TEA} [m3]", "## Habits", f"- {MARVIN} [m2]"), *ENTRIES)
+    assert ledger.text == before
+
+
 @pytest.mark.parametrize("heading", ["Infra", "CI/CD", "How we work", "Büro"])
 def test_a_theme_is_a_heading(heading):
     ledger = three()
@@ -506,9 +530,8 @@ def test_what_somebody_changed_since_the_question_is_left_as_it_is():
     )
     step = done.decide_again(again)
     assert guards_of(step) == ["edited"]
-    assert step.edits[0].new.decode() == (
-        f"## Habits\n\n- {LINTER}\n\n## Facts\n\n- {edited}\n- {TEA}\n\n## Decisions\n\n- {REDIS}\n"
-    )
+    ledger.carry_out(step.edits[0])
+    assert ledger.text == (f"## Habits\n\n- {LINTER}\n\n## Facts\n\n- {edited}\n- {TEA}\n\n## Decisions\n\n- {REDIS}\n")
 
 
 def test_of_many_refusals_the_diary_tells_the_first_and_the_receipt_counts_all():

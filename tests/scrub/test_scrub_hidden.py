@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from memoryd.scrub.hidden import find_hidden, mask_hidden
 from memoryd.scrub.likely import may_hide
 from memoryd.tiers import core
-from memoryd.tiers.arrangement import Slot, arrange
 
 BLOCK = "<private>\n\nAt home.\n\n- Zelda lives in room 441.\n\n## Rooms\n\n- 442 is empty.\n</private>\n"
 BASE64 = "MIICXAIBAAKBgQC8kGa1pSjbSYZVebtTRBLxBz5H4i2p/llLCrEeQhta5kaQu1Rz"
@@ -86,8 +85,9 @@ def test_no_change_of_the_core_touches_a_byte_of_what_is_hidden(lines: list[str]
     assert not any("<private>x" in one.text for one in file.bullets)
     order = draw.draw(st.permutations(range(count)))
     kept = order[: draw.draw(st.integers(0, count))]
-    slots = [Slot(one, f"word {one}" if draw.draw(st.booleans()) else None) for one in kept]
-    new = arrange(file, [("", [*slots, Slot(None, "brand new")])])
+    moves = [core.Move(one, text=f"word {one}" if draw.draw(st.booleans()) else None) for one in kept]
+    gone = [core.Remove(one) for one in order if one not in kept]
+    new = core.edit(file, [*gone, *moves, core.Insert("brand new")])
     for before in _hidden_texts(data):
         assert before.rstrip() in new
     assert "brand new" in [one.text for one in core.parse(new).bullets]

@@ -122,7 +122,7 @@ def test_what_is_removed_and_put_back_is_there_again(data, drawn):
         (b"- a\n  ```\n  x\n- b\n", [Remove(0)], b"  ```\n  x\n  ```\n- b\n"),
         (b"- a\n- b\n", [Insert("c", before=1)], b"- a\n- c\n- b\n"),
         (b"- a\r\n- b", [Insert("c", before=1), Insert("d", "H")], b"- a\r\n- c\r\n- b\r\n\r\n## H\r\n\r\n- d\r\n"),
-        (b"- a\n  - deeper\n\n- b\n", [Move(0)], b"\n- b\n- a\n  - deeper\n"),
+        (b"- a\n  - deeper\n\n- b\n", [Move(0)], b"- b\n- a\n  - deeper\n"),
         (b"- a\n- b\n- c", [Move(2, before=0)], b"- c\n- a\n- b\n"),
         (b"- a\n\n## H\n- b\n", [Move(1, ""), Replace(0, "x")], b"- x\n- b\n\n## H\n"),
         (b"- \\# a\n", [Replace(0, "- b")], b"- \\- b\n"),

@@ -23,6 +23,7 @@ from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Caller, Context, GuardLimits
 from memoryd.ledger.memory import Memory, MemoryKind, Source, hash_of
 from memoryd.ledger.operation import apply
+from memoryd.ledger.projection import edits_of
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.content import strip_label
 from memoryd.tiers import core
@@ -155,8 +156,6 @@ class Ledger:
             unmentioned=self.unmentioned,
             refuses_ungrounded=self.refuses_ungrounded,
             context=replace(context, tombstones=self.forgotten),
-            file=self.file,
-            places={one.id: bullets[core.normalize(one.content)] for one in live},
             now=stamp(self.now),
             new_id=lambda: f"core_{self.hex()}",
             new_hex=self.hex,
@@ -173,7 +172,7 @@ class Ledger:
         if isinstance(step, Done):
             for edit in step.edits:
                 if isinstance(edit, RewriteCore):
-                    self._rewrite(edit)
+                    self.carry_out(edit)
         return step
 
     def finished(self, inputs, reply):
@@ -203,14 +202,17 @@ class Ledger:
         """The questions that sent refused claims back to their author."""
         return [one for one in self.asked if one.job == REPAIR]
 
-    def _rewrite(self, edit):
+    def carry_out(self, edit):
+        """The edit of a dream, done to ledger and file."""
         changes = apply(
             self.memories, edit.operations, agent_id="a", now=stamp(self.now), new_hex=self.hex, taken=set()
         )
+        file, live = core.parse(self.file), self.live
+        new = core.edit(file, edits_of(live, changes))
+        self.file = core.drop_emptied(file, new, frozenset(one.heading or "" for one in live))
         for change in changes:
             self.memories[change.memory_id] = change.after
         self.drops += [drop for _, drop in erosion.drops_of(changes, self.memories, stamp(self.now))]
-        self.file = edit.new
         held = sorted(core.normalize(one.text) for one in core.parse(self.file).bullets)
         assert held == sorted(core.normalize(one.content) for one in self.live)
 

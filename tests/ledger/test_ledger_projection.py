@@ -1,11 +1,52 @@
-"""The core file laid out anew: its bullets as they are told, everything else what and where it was."""
+"""The core file after changes of the ledger: its bullets as they are told, everything else what and where it was."""
+
+from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, hash_of
+from memoryd.ledger.operation import Change
+from memoryd.ledger.projection import STEP, assign_places, edits_of
 from memoryd.tiers import core
-from memoryd.tiers.arrangement import Slot, arrange
+
+
+class Slot(NamedTuple):
+    """One bullet of the new file."""
+
+    position: int | None = None  # in the old file; None: a new one
+    text: str | None = None  # None: its own
+    takes: tuple[int, ...] = ()  # what was merged into it
+
+
+def arrange(file, sections):
+    """The file with exactly these bullets under these headings, which are given in the order of the file."""
+    made = {"agent_id": "a", "kind": MemoryKind.CORE, "created_at": "x", "updated_at": "x", "salt": ""}
+    old = [
+        Memory(f"c{one.position}", content=one.text, content_hash=hash_of(one.text), heading=one.heading,
+               position=STEP * (one.position + 1), **made)
+        for one in file.bullets
+    ]  # fmt: skip
+    slots = [(heading, slot) for heading, named in sections for slot in named]
+    numbers = assign_places([None if one.position is None else old[one.position].position for _, one in slots])
+    after, into = {}, {}
+    for place, ((heading, slot), number) in enumerate(zip(slots, numbers, strict=True)):
+        text = slot.text or ("" if slot.position is None else old[slot.position].content)
+        new = Memory(f"new{place}", content_hash="", content=text, **made)
+        base = new if slot.position is None else old[slot.position]
+        after[base.id] = replace(base, content=text, heading=heading, position=number)
+        into |= {f"c{one}": base.id for one in slot.takes}
+    for one in old:
+        end = Ending.MERGED if one.id in into else Ending.ARCHIVED
+        gone = replace(one, deleted_at="y", ended_as=end, successors=tuple(filter(None, [into.get(one.id)])))
+        after.setdefault(one.id, gone)
+    known = {one.id: one for one in old}
+    changes = [Change("x", one, known.get(one), memory) for one, memory in after.items() if memory != known.get(one)]
+    new = core.edit(file, edits_of(old, changes))
+    return core.drop_emptied(file, new, frozenset(one.heading for one in old))
+
 
 FILE = """# Notes
 
@@ -76,9 +117,9 @@ def test_a_heading_goes_with_its_last_bullet_but_not_one_that_says_more_or_never
     )
 
 
-def test_new_headings_come_where_the_reply_has_them_and_old_ones_keep_their_order():
+def test_a_new_heading_comes_before_the_one_that_follows_it():
     new = arranged(
-        FILE, ("First", [Slot(None, "x")]), ("Old", [Slot(4)]), ("Last", [Slot(None, "z")]), ("Rules", [Slot(2)])
+        FILE, ("Rules", [Slot(2)]), ("First", [Slot(None, "x")]), ("Old", [Slot(4)]), ("Last", [Slot(None, "z")])
     )
     headings = [line for line in new.splitlines() if line.startswith("## ")]
     assert headings == ["## Rules", "## Empty", "## First", "## Old", "## Last"]
@@ -87,8 +128,8 @@ def test_new_headings_come_where_the_reply_has_them_and_old_ones_keep_their_orde
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("", "- x\n\n## H\n\n- y\n"),
-        ("\ufeff", "\ufeff- x\n\n## H\n\n- y\n"),
+        ("", "# Memory\n\n- x\n\n## H\n\n- y\n"),
+        ("\ufeff", "\ufeff# Memory\n\n- x\n\n## H\n\n- y\n"),
         ("# Title\n", "# Title\n\n- x\n\n## H\n\n- y\n"),
         ("prose\n", "prose\n\n- x\n\n## H\n\n- y\n"),
     ],
@@ -98,7 +139,7 @@ def test_a_file_without_bullets_gets_exactly_the_text(text, want):
 
 
 def test_a_text_that_would_be_something_else_is_escaped_and_a_blank_one_refused():
-    assert arranged("", ("", [Slot(None, "# no heading")])) == "- \\# no heading\n"
+    assert arranged("", ("", [Slot(None, "# no heading")])) == "# Memory\n\n- \\# no heading\n"
     with pytest.raises(ValueError, match="text"):
         arranged("", ("", [Slot(None, " ")]))
 
