@@ -44,9 +44,6 @@ _MOST_ROWS = 200  # the most refusals that a run report lists one by one
 _TOO_MUCH = "too much of the core would be lost within 30 days"
 _SPARE = 200  # a reply may have two bullets for each piece of the material, and this many more
 _DEFAULT_IMPORTANCE = 0.5
-# The beginnings of a diary's lines: about ended memories, and about the core as a whole.
-_ENDS = frozenset(str(one).capitalize() for one in Ending)
-_MEASURED = ("Bullets over dream.max_bullets",)
 _BY_HAND = 0.9  # importance of a bullet that a person has written into the file
 
 
@@ -444,17 +441,18 @@ class _Dream:
 
 
 def as_passed(
-    step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]
+    step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal], day: str
 ) -> job.Done:
-    """Return a decided dream whose diary and run report list only the changes that the guards accepted.
+    """Return a proposed dream with the counts of the changes that the guards accept on a core that has changed since.
 
-    The guards decide on the core at the time of the commit, which may differ from the core of the decision.
+    The diary has these counts and the refusals above those of the proposal.
 
     Args:
         step: the decision.
         before: the live core on which the decision is carried out.
         changes: the accepted changes.
         refusals: the refused changes.
+        day: the local day, YYYY-MM-DD.
     """
     core_changes = [one for one in changes if one.after.kind is MemoryKind.CORE]
     ends = Counter({str(Disposition.KEPT): len(before)})
@@ -464,37 +462,22 @@ def as_passed(
             is_same = one.after.is_live and one.after.content == before[one.memory_id].content
             ends.update({} if is_same else {str(Disposition.KEPT): -1, str(how): 1})
     new = [one for one in core_changes if one.before is None]
-    ended = {one.memory_id for one in core_changes if not one.after.is_live}
     decided = dict(step.receipt.get(JOB, {}))
     refused = Counter(decided.get("refusals", {})) + Counter(str(one.guard) for one in refusals)
     told = decided | {
         "dispositions": {**dict.fromkeys(map(str, Disposition), 0), **ends},
         "added": sum(one.operation == "add" for one in new),
         "refusals": dict(sorted(refused.items())),
-        "after": len(before) + len(new) - len(ended),
+        "after": len(before) + len(new) - len({one.memory_id for one in core_changes if not one.after.is_live}),
     }
     told.pop("over_max_bullets", None)  # this count is about the core that the decision was made on
-
-    def retell_diary(body: str) -> str:
-        head, gap, prose = body.partition("\n\n")
-        lines = []
-        for line in head.split("\n"):
-            name, _, rest = line.removeprefix("- ").partition(": ")
-            if name == "Memories":
-                lines.append(_counts(len(before), told))
-            elif name == "Refused":
-                lines += [_describe_refusal(told), *_list_first([_told_of(one) for one in refusals])]
-            elif name in _ENDS:
-                names = rest.partition(": ")[0].partition(" into ")[0].partition(" by ")[0]
-                lines += [line] if set(names.split(", ")) <= ended else []
-            elif name not in _MEASURED:
-                lines.append(line)
-        return "\n".join(lines) + gap + prose
-
+    above = [f"- Accepted on {day}, after the core had changed.", _counts(len(before), told), _describe_refusal(told)]
+    above += [*_list_first([_told_of(one) for one in refusals]), "- The proposal was:"]
     edits = (
-        replace(one, body=retell_diary(one.body)) if isinstance(one, job.AppendDiary) else one for one in step.edits
+        replace(one, body="\n".join([*above, one.body])) if isinstance(one, job.AppendDiary) else one
+        for one in step.edits
     )
-    return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told})
+    return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told, "one_by_one": True})
 
 
 def _counts(before: int, told: Mapping[str, Any]) -> str:

@@ -183,13 +183,15 @@ def preview_proposal(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[
         return proposed_refining.as_passed(step, planned, get_today(writer, tz), now, how), planned
     try:
         return step, preview_run(writer, run, step.edits)
-    except OutdatedError:
-        step = one_by_one(step)
+    except OutdatedError:  # the core has changed, so the operations of the dream are judged one by one
+        edits = (
+            Operate(edit.operations, edit.caller, edit.seen) if isinstance(edit, RewriteCore) else edit
+            for edit in step.edits
+        )
+        step = replace(step, edits=tuple(edits))
     planned = preview_run(writer, run, step.edits)
-    if dream.JOB not in step.receipt:
-        return step, planned
     before = {one.id: one for one in sqlite.read(writer.engine, memories.read_live, run.agent_id, MemoryKind.CORE)}
-    return dream.as_passed(step, before, planned.changes, planned.refusals), planned
+    return dream.as_passed(step, before, planned.changes, planned.refusals, get_today(writer, tz)), planned
 
 
 def is_refused(planned: Preview, step: Done) -> bool:
@@ -198,15 +200,6 @@ def is_refused(planned: Preview, step: Done) -> bool:
         return False
     is_broken = REFINE in step.receipt and proposed_refining.is_refused(planned.refusals)
     return is_broken or changes_nothing(planned, step.edits)
-
-
-def one_by_one(step: Done) -> Done:
-    """Return a decision about the whole core as decisions about single memories, because the core has changed."""
-    edits = (
-        Operate(edit.operations, edit.caller, edit.seen) if isinstance(edit, RewriteCore) else edit
-        for edit in step.edits
-    )
-    return replace(step, edits=tuple(edits), receipt={**step.receipt, "one_by_one": True})
 
 
 def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
