@@ -393,3 +393,24 @@ def test_what_a_person_has_changed_since_a_job_decided_is_left_alone(pristine, c
             assert (refused["guard"], refused["memories"]) == ("edited", [mine])
             assert machine.data.endswith(b"- tea\n  of mine\n- Friday %d\n" % copies)
             machine.everything_agrees()
+
+
+def test_moved_memories_have_the_positions_of_their_places_in_the_file(pristine):
+    """Also below a heading that no memory stood below, where the operation cannot know its place."""
+    Storage.scratch, Storage.copy = pristine
+    with patch.dict(deciding.KINDS, sleep=SCRIPTED):
+        machine = Storage()
+        with closing(machine.app):
+            machine.path.write_bytes(b"- tea\n- Friday\n\n## H\n\n## Facts\n\n- the parser\n")
+            machine.world.take()
+            first, second, third = machine.live()
+            seen = {memory.id: memory.content for memory in machine.live()}
+            beyond = third.position + 1
+            moves = (
+                Update(first.id, heading="H", position=beyond),
+                Update(second.id, heading="Facts", position=beyond),
+            )
+            machine.run("sleep", Operate(moves, Caller.REFINEMENT, seen))
+            assert machine.data == b"## H\n\n- tea\n\n## Facts\n\n- the parser\n- Friday\n"
+            assert [one.id for one in machine.live()] == [first.id, third.id, second.id]
+            machine.everything_agrees()
