@@ -9,11 +9,11 @@ import os
 import pwd
 import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from memoryd import allowed
@@ -391,3 +391,32 @@ def make_list(model: type, default: Any = MISSING) -> Any:
 def keys_of(model: type) -> dict[str, Field[Any]]:
     """Return the keys of a section of the configuration by name, in the order of their declaration."""
     return {key.name: key for key in fields(model) if key.metadata}
+
+
+class KeyLine(NamedTuple):
+    """Hold one line of a configuration as YAML: its text up to the colon, and the key that it sets."""
+
+    lead: str
+    path: str = ""  # such as `agents[0].id`; empty in the head of a section
+    value: Any = None
+
+
+def walk_keys(section: Any, at: str = "", indent: str = "") -> Iterator[KeyLine]:
+    """Yield all lines of a section, in the order of its keys."""
+    for name in keys_of(type(section)):
+        value, path = getattr(section, name), f"{at}.{name}" if at else name
+        if is_section(value):
+            yield KeyLine(f"{indent}{name}")
+            yield from walk_keys(value, path, indent + "  ")
+        elif isinstance(value, tuple) and value and is_section(value[0]):
+            yield KeyLine(f"{indent}{name}")
+            for number, entry in enumerate(value):
+                first, *others = walk_keys(entry, f"{path}[{number}]", indent + "    ")
+                yield from (first._replace(lead=f"{indent}  - {first.lead.lstrip()}"), *others)
+        else:
+            yield KeyLine(f"{indent}{name}", path, value)
+
+
+def is_section(value: object) -> bool:
+    """Return True if a value holds keys."""
+    return bool(getattr(value, "__dataclass_fields__", None))

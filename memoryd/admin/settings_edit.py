@@ -8,9 +8,7 @@ import io
 import os
 import re
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,11 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from memoryd import config
+from memoryd import config, config_values
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.config_file import default_text
-from memoryd.config_values import duration_text, keys_of
+from memoryd.config_values import duration_text
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.files.locks import Lock
@@ -48,35 +46,20 @@ def list_keys(settings: Settings) -> list[dict[str, Any]]:
     reasons = _read_reasons()
     return [
         {
-            "path": path,
-            "value": "set" if _SECRET.search(path) and value else _show(value),
-            "reason": reasons.get(re.sub(r"\[\d+\]", "", path), ""),
-            "line": settings.lines.get(path),
-            "safe": is_safe(path),
+            "path": one.path,
+            "value": "set" if _SECRET.search(one.path) and one.value else _show(one.value),
+            "reason": reasons.get(re.sub(r"\[\d+\]", "", one.path), ""),
+            "line": settings.lines.get(one.path),
+            "safe": is_safe(one.path),
         }
-        for path, value in _walk(settings, "")
+        for one in config_values.walk_keys(settings)
+        if one.path
     ]
 
 
 def is_safe(path: str) -> bool:
     """Return True if the page may change the key."""
     return path in SAFE or _OF_AGENT.fullmatch(path) is not None
-
-
-def _walk(section: Any, at: str) -> Iterator[tuple[str, Any]]:
-    """Yield path and value of each key. Of `admin.users`, yield only the number, because their hashes are secrets."""
-    for name in keys_of(type(section)):
-        value, path = getattr(section, name), f"{at}{name}"
-        if is_dataclass(value):
-            yield from _walk(value, f"{path}.")
-        elif isinstance(value, tuple) and value and is_dataclass(value[0]) and fields(value[0]):
-            if path == "admin.users":
-                yield path, len(value)
-                continue
-            for number, entry in enumerate(value):
-                yield from _walk(entry, f"{path}[{number}].")
-        else:
-            yield path, value
 
 
 def _show(value: Any) -> str:

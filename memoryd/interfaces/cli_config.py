@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.config_file import default_text
-from memoryd.config_values import duration_text, keys_of
+from memoryd.config_values import duration_text, is_section, keys_of, walk_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memoryd.config import Settings
 
 _COMMENT_COLUMN = 48
@@ -25,15 +23,16 @@ def show_text(settings: Settings) -> str:
     Loading the YAML gives the same settings.
     """
     shown = [f"# {settings.source}"]
-    for text, path in _lines(settings, "", ""):
-        line = settings.lines.get(path or "")
-        shown.append(f"{text:<{_COMMENT_COLUMN}} # {f'line {line}' if line else 'default'}" if path else text)
+    for one in walk_keys(settings):
+        line = settings.lines.get(one.path)
+        text = f"{one.lead}: {_yaml(one.lead.split()[-1], one.value)}" if one.path else f"{one.lead}:"
+        shown.append(f"{text:<{_COMMENT_COLUMN}} # {f'line {line}' if line else 'default'}" if one.path else text)
     return "\n".join(shown) + "\n"
 
 
 def show_data(settings: Settings) -> dict[str, Any]:
     """Return `source`, `settings` and `lines`: the source line of each key path, None if the value is the default."""
-    origins = {path: settings.lines.get(path) for _, path in _lines(settings, "", "") if path}
+    origins = {one.path: settings.lines.get(one.path) for one in walk_keys(settings) if one.path}
     return {"source": str(settings.source), "settings": _simplify(settings), "lines": origins}
 
 
@@ -52,27 +51,6 @@ def _comment_agents(found: re.Match[str]) -> str:
     return f"agents: []                 {found[1]}; memoryd init fills it, or you:\n{example}\n"
 
 
-def _is_section(value: object) -> bool:
-    return bool(getattr(value, "__dataclass_fields__", None))
-
-
-def _lines(section: Any, at: str, indent: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each line of the YAML with the path of the key that it sets; the head of a section has the path None."""
-    for name in keys_of(type(section)):
-        value, path = getattr(section, name), f"{at}.{name}" if at else name
-        if _is_section(value):
-            yield f"{indent}{name}:", None
-            yield from _lines(value, path, indent + "  ")
-        elif isinstance(value, tuple) and value and _is_section(value[0]):
-            yield f"{indent}{name}:", None
-            for number, entry in enumerate(value):
-                (first, first_path), *others = _lines(entry, f"{path}[{number}]", indent + "    ")
-                yield f"{indent}  - {first.lstrip()}", first_path
-                yield from others
-        else:
-            yield f"{indent}{name}: {_yaml(name, value)}", path
-
-
 def _simplify(value: Any) -> Any:
     match value:
         case tuple():
@@ -81,7 +59,7 @@ def _simplify(value: Any) -> Any:
             return duration_text(value)
         case Path():
             return str(value)
-        case _ if _is_section(value):
+        case _ if is_section(value):
             return {name: _simplify(getattr(value, name)) for name in keys_of(type(value))}
         case _:
             return value
