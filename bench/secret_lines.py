@@ -31,6 +31,8 @@ def main(arguments: list[str]) -> int:
     holding, plain = (read_lines(name, aside=aside) for name in ("with.tsv", "without.txt"))
     with tempfile.TemporaryDirectory() as state:
         scanned = SecretScanner(Path(state)).scan([text for text, _ in holding + plain], Policy())
+    if scanned is None:
+        sys.exit("secret_lines: the lines cannot be scanned")
     texts = [each.text if (each := scanned[1].get(at)) else text for at, (text, _) in enumerate(holding + plain)]
     redacted = texts[: len(holding)]
     leaks = [text for text, (_, secrets) in zip(redacted, holding, strict=True) if any(map(text.__contains__, secrets))]

@@ -162,10 +162,10 @@ class Worker(AbstractContextManager["Worker"]):
     ) -> list[ScrubbedText | None]:
         """Return each text redacted by the policy, or None for a text that could not be scanned.
 
-        If the child dies or is late, the batch is divided to find the text that is the cause, so that the others are
-        scanned. That may take `SCAN_PATIENCE`. Texts that are not scanned in that time are None too. A later call with
-        them continues where this one ended. Texts that could not be scanned alone come last. `progress` is called after
-        each part that was scanned or lost.
+        If the child fails, dies or is late, the batch is divided to find the text that is the cause, so that the
+        others are scanned. That may take `SCAN_PATIENCE`. Texts that are not scanned in that time are None too. A later
+        call with them continues where this one ended. Texts that could not be scanned alone come last. `progress` is
+        called after each part that was scanned or lost.
         """
         if policy.secrets == "off" and policy.pii == "off":
             from memoryd.scrub import scan as rules
@@ -218,14 +218,17 @@ class Worker(AbstractContextManager["Worker"]):
             return iter(())
         return _parts(places, size)
 
-    def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[ScrubbedText | None] | None:
-        """Return the scanned texts, or None if the child died or was late."""
+    def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[ScrubbedText] | None:
+        """Return the scanned texts, or None if the child failed, died or was late."""
         self._load(policy)
         deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
-            count, found = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
+            answer = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
         except LostError:
             return None
+        if answer is None:
+            return None
+        count, found = answer
         if count != len(texts):
             raise WorkerError("the scanner has not looked at every text")
         return [found.get(at, ScrubbedText(text, ())) for at, text in enumerate(texts)]

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from memoryd.scrub.finding import ScrubbedText
     from memoryd.scrub.policy import Policy
 
-# A late text is found by halving, within the time that the parent waits for a batch.
-SECONDS_LEAST = 1.5
-SECONDS_AGAIN = 0.25  # for each half of texts that were late
+SECONDS_LEAST = 1.5  # well within the time that the parent waits for a batch
 # This rule finds every `user:pass@host`. memoryd's own rule judges the password instead.
 TOO_BROAD = frozenset({"generic-credential-uri"})
 CHARACTERS_PER_SECOND = 1_000_000  # per second of the child's own time: a fortieth of the usual speed
@@ -40,7 +38,7 @@ class LateError(Exception):
 
 
 class SecretScanner:
-    """Scan texts. A text that makes a rule fail or take too long is not scanned, and does not affect the others."""
+    """Scan texts for secrets and private parts."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
@@ -49,25 +47,20 @@ class SecretScanner:
     def _formats(self) -> KnownFormats:
         return KnownFormats(cache_folder(self._state_dir))
 
-    def scan(self, texts: Sequence[str], policy: Policy) -> tuple[int, dict[int, ScrubbedText | None]]:
-        """Return the number of texts, and by its index each with findings, redacted, or None if its scan failed."""
-        found = self._scan_parts(texts, policy, SECONDS_LEAST)
-        return len(found), {at: one for at, one in enumerate(found) if one != (texts[at], (), False)}
+    def scan(self, texts: Sequence[str], policy: Policy) -> tuple[int, dict[int, ScrubbedText]] | None:
+        """Return the number of texts, and by its index each with findings, redacted.
 
-    def _scan_parts(self, texts: Sequence[str], policy: Policy, least: float) -> list[ScrubbedText | None]:
+        Return None if a text makes a rule fail or take too long. The parent finds out which text it is.
+        """
         from memoryd.scrub import scan as rules
 
         find_known = self._formats.find if policy.secrets != "off" else lambda _: []
-        size = sum(map(len, texts))
         try:
-            with _own_time(least + size / CHARACTERS_PER_SECOND):
-                return [*rules.scan(texts, policy, find_known)]
+            with _own_time(SECONDS_LEAST + sum(map(len, texts)) / CHARACTERS_PER_SECOND):
+                found = rules.scan(texts, policy, find_known)
         except Exception:  # noqa: BLE001 - whatever a rule does, a text is either scanned or not kept
-            if len(texts) <= 1:
-                return [None] * len(texts)
-        middle = len(texts) // 2
-        least = min(least, SECONDS_AGAIN)
-        return self._scan_parts(texts[:middle], policy, least) + self._scan_parts(texts[middle:], policy, least)
+            return None
+        return len(found), {at: one for at, one in enumerate(found) if one != (texts[at], (), False)}
 
 
 class KnownFormats:
