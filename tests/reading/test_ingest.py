@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections import Counter
 from datetime import timedelta
@@ -30,6 +31,13 @@ LOG = "log.jsonl"
 @pytest.fixture
 def world(tmp_path):
     with World(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def disk_world():
+    """A world on a disk, which uses the number of an inode again sooner than a file system in memory."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, World(Path(folder)) as made:
         yield made
 
 
@@ -264,31 +272,31 @@ def reuse(world: World, name: str, data: bytes, inode: int) -> Path:
     pytest.skip("this file system does not use inodes again soon")
 
 
-def test_a_new_file_under_a_used_inode_is_read_from_its_start(world):
-    path = world.write(LOG, claudes(1, 5))
-    world.poll()
-    world.files.close()
+def test_a_new_file_under_a_used_inode_is_read_from_its_start(disk_world):
+    path = disk_world.write(LOG, claudes(1, 5))
+    disk_world.poll()
+    disk_world.files.close()
     inode = path.stat().st_ino
     path.unlink()
-    reuse(world, LOG, claudes(6, 20), inode)
-    world.poll()
-    assert Counter(world.texts()) == Counter(texts(1, 20))
+    reuse(disk_world, LOG, claudes(6, 20), inode)
+    disk_world.poll()
+    assert Counter(disk_world.texts()) == Counter(texts(1, 20))
 
 
 @pytest.mark.parametrize("name", ["b.jsonl", "a.jsonl.1", "notes.txt"])
-def test_another_file_under_the_inode_of_a_deleted_one_has_a_session_of_its_own(world, name):
-    old = world.write("a.jsonl", lines([message("one"), message("two")]))
-    world.poll()
-    world.files.close()
+def test_another_file_under_the_inode_of_a_deleted_one_has_a_session_of_its_own(disk_world, name):
+    old = disk_world.write("a.jsonl", lines([message("one"), message("two")]))
+    disk_world.poll()
+    disk_world.files.close()
     inode = old.stat().st_ino
     old.unlink()
-    new = reuse(world, name, lines([message("three"), message("four"), message("five")]), inode)
-    world.hint(new)
-    world.poll()
+    new = reuse(disk_world, name, lines([message("three"), message("four"), message("five")]), inode)
+    disk_world.hint(new)
+    disk_world.poll()
     fresh = ["three", "four", "five"] if name != "notes.txt" else []
-    assert world.texts() == ["one", "two", *fresh]
-    assert len({row.session_id for row in world.rows()}) == (2 if fresh else 1)
-    assert world.transcript("a.jsonl")["fate"] == "deleted"
+    assert disk_world.texts() == ["one", "two", *fresh]
+    assert len({row.session_id for row in disk_world.rows()}) == (2 if fresh else 1)
+    assert disk_world.transcript("a.jsonl")["fate"] == "deleted"
 
 
 def test_files_that_begin_alike_are_told_apart(world):
