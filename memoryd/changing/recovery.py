@@ -26,7 +26,7 @@ from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
-from memoryd.database.parts import list_lost, list_missing, make_again
+from memoryd.database.parts import find_missing, list_lost
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -288,7 +288,8 @@ class Keeper:
             return False
 
     def _is_wrong(self, connection: Connection) -> bool:
-        return bool(self._find_wrong(connection) or list_missing(connection.exec_driver_sql, "trigger"))
+        lacks = any(kind == "trigger" for kind, _ in find_missing(connection.exec_driver_sql))
+        return lacks or bool(self._find_wrong(connection))
 
     def _inspect_journals(self, engine: Engine, _now: str) -> list[str]:
         """Renew the journal of watermarks if it was damaged; return descriptions of damaged lines, for people."""
@@ -324,8 +325,9 @@ class Keeper:
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
             if is_wrong:
-                found += _fix_rows(connection, self._find_wrong(connection))
-                alarms.raise_alarm(connection, kind=ALARM, text="; ".join(found), now=now)
+                found += _fix_rows(connection, self._find_wrong(connection), "; ".join(self.found + found))
+                if found:
+                    alarms.raise_alarm(connection, kind=ALARM, text="; ".join(found), now=now)
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
             found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")
@@ -462,31 +464,33 @@ def _read_right(
     return right
 
 
-def _fix_rows(connection: Connection, wrong: Iterable[tuple[Image, bool]]) -> list[str]:
+def _fix_rows(connection: Connection, wrong: Sequence[tuple[Image, bool]], known: str) -> list[str]:
     """Replace wrong rows by their correct images, and make missing triggers again; return descriptions for people.
 
     Rows stay if a damaged line of the journal, or a change without a trigger, may have made them. They go into the
-    journal as they are.
+    journal as they are. `known` names the triggers that were made again before.
     """
-    made = make_again(connection.exec_driver_sql, "trigger")
-    found = [f"the database lacked {', '.join(made)}; memoryd made them again"] if made else []
-    sides: dict[bool, list[Image]] = {True: [], False: []}
+    found = schema.mend_parts(connection, "trigger")
+    lacked = "; ".join([known, *found])
+    unrecorded = {table for table in changes.JOURNALED if f"trigger '{table}_" in lacked}
+    right, kept = list[Image](), list[Image]()
     for image, is_sure in wrong:
-        sides[is_sure and not changes.is_unrecorded(connection, image, made)].append(image)
-    if sides[False]:
-        changes.record(connection, sides[False])
-        found.append(_tell_rows(sides[False], " may be newer than what the journal has, and were not repaired"))
-    if _lacks_history(sides[True]):
+        (right if is_sure and not changes.is_unrecorded(connection, image, unrecorded) else kept).append(image)
+    changes.record(connection, kept)
+    found += _tell_rows(kept, " may be newer than what the journal has, and were not repaired")
+    if _lacks_history(right):
         why = "differed from a copy that lacks some history, and were not repaired; see memoryd verify"
-        return [*found, f"{count_noun(len(sides[True]), 'row')} {why}"]
-    changes.apply(connection, sides[True])
-    told = " of {} differed from copy and journal, and were repaired"
-    tables = {name: [one for one in sides[True] if one[0] == name] for name in changes.JOURNALED}
-    return [*found, *(_tell_rows(rows, told.format(name)) for name, rows in tables.items() if rows)]
+        return [*found, f"{count_noun(len(right), 'row')} {why}"]
+    changes.apply(connection, right)
+    changes.add_missing_agents(connection)  # the row of an agent may be one that was not repaired
+    for name in changes.JOURNALED:
+        rows = [one for one in right if one[0] == name]
+        found += _tell_rows(rows, f" of {name} differed from copy and journal, and were repaired")
+    return found
 
 
-def _tell_rows(rows: Sequence[Image], what: str) -> str:
-    return f"{count_noun(len(rows), 'row')}{what}: {_list(key[-1] for _, key, _ in rows)}"
+def _tell_rows(rows: Sequence[Image], what: str) -> list[str]:
+    return [f"{count_noun(len(rows), 'row')}{what}: {_list(key[-1] for _, key, _ in rows)}"] * bool(rows)
 
 
 def _is_alike(connection: Connection) -> bool:

@@ -3,12 +3,13 @@
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import alarms, backups, parts, query, reads, sqlite
 from memoryd.database.library import NOT_DAMAGE, as_trouble, load_library, own_uri, read_code, require_file
@@ -64,31 +65,58 @@ def require_ours(path: Path) -> None:
         StateError: the database has a table, column, index, view or trigger that differs from memoryd's schema.
     """
     with closing(load_library().connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
-        number = connection.execute("PRAGMA user_version").fetchone()[0]
-        foreign = parts.list_foreign(connection.execute, number)
+        foreign = parts.name_parts(parts.find_foreign(connection.execute))
     if foreign:
         hint = "take another backup, or remove them from it"
         raise StateError(f"has parts that differ from memoryd's schema: {', '.join(foreign[:5])}", str(path), hint)
 
 
 def mend(engine: Engine, now: str) -> list[str]:
-    """Remove foreign triggers, and set the alarm that names other foreign parts; return what was removed, for people.
+    """Remove foreign triggers, and make missing indexes again; return what was done, for people.
 
-    The transaction that removes triggers also sets the alarm about them. So none of them is removed silently.
+    In a database of an older version, triggers are made again too, because its migrations need them. The transaction
+    also sets the alarm about what was done. So nothing is done silently. Another alarm names what stays.
     """
     number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
     if not 0 < number <= reads.newest_schema():
         return []
-    foreign = sqlite.read(engine, lambda connection: parts.list_foreign(connection.exec_driver_sql, number))
+    foreign, missing = sqlite.read(engine, _compare)
     found: list[str] = []
-    if any(one.startswith("trigger") for one in foreign):
+    if any(kind in {"index", "trigger"} for kind, _ in (*foreign, *missing)):
         with sqlite.begin_write(engine) as connection:
-            found = parts.remove_triggers(connection.exec_driver_sql, number)
-            alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
-    named = ", ".join(one for one in foreign if not one.startswith("trigger"))
-    text = f"the database has parts that are not memoryd's: {named}" if named else None
-    alarms.set_alarm(engine, FOREIGN, text, now)
+            if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
+                alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
+        foreign, missing = sqlite.read(engine, _compare)
+    unmade = {part: sql for part, sql in missing.items() if part[0] == "index"}
+    told = {"the database has parts that are not memoryd's": foreign, "rows that it forbids prevent": unmade}
+    named = [f"{what}: {', '.join(parts.name_parts(some))}" for what, some in told.items() if some]
+    alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
     return found
+
+
+def _compare(connection: Connection) -> tuple[parts.Parts, parts.Parts]:
+    execute = connection.exec_driver_sql
+    return parts.find_foreign(execute), parts.find_missing(execute)
+
+
+def mend_parts(connection: Connection, *kinds: str) -> list[str]:
+    """Remove foreign triggers, and make missing or changed parts of these kinds again; return what was done.
+
+    An index that the rows do not allow stays missing.
+    """
+    foreign, missing = _compare(connection)
+    found, made = [], []
+    for (kind, name), sql in foreign.items():
+        if kind == "trigger" and "\ufffd" not in name:  # one whose name is not UTF-8 stays, and an alarm names it
+            connection.exec_driver_sql('DROP TRIGGER main."{}"'.format(name.replace('"', '""')))
+            found.append(f"trigger {name!r} is not memoryd's and was removed: {sql}")
+    for (kind, name), sql in missing.items():
+        if kind in kinds:
+            with suppress(IntegrityError):
+                connection.exec_driver_sql(f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
+                connection.exec_driver_sql(sql)
+                made.append(f"{kind} {name!r}")
+    return [*found, *[f"the database lacked {', '.join(sorted(made))}; memoryd made them again"] * bool(made)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +150,13 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
         StateError: the file cannot be opened for another reason than damage, or a newer memoryd wrote it.
     """
     require_file(path)  # the path may be a link to a disk that is absent
-    moved, mended = None, list[str]()
-    fault = _find_fault(path, mended) if path.exists() else ""
+    moved = None
+    fault = _find_fault(path) if path.exists() else ""
     if path.exists() and not path.stat().st_size:
         path.unlink()
     good = backups.find_good(path.parent) if fault or not path.exists() else None
     if fault:
-        if parts.LOST in fault and good is None:
+        if fault != parts.DAMAGED and good is None:
             hint = f"memoryd restore BACKUP; or begin from the journal: mv {path} {path}.old; memoryd run --once"
             raise StateError(f"the database {fault}, and no good copy has it", str(path), hint)
         moved = _move_aside(path, now)
@@ -138,7 +166,7 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
         if good is not None:
             backups.take(good, path)
         engine = sqlite.connect(path)
-        mended += mend(engine, now)
+        mended = mend(engine, now)
         migrate(engine)
         engine.update_execution_options(told=told)  # an older schema may lack what it needs
     finally:
@@ -150,16 +178,14 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
     return OpenedDatabase(engine, moved, good, is_gone and good is None, fault, mended)
 
 
-def _find_fault(path: Path, mended: list[str]) -> str:
-    """Return the fault of a database, for people; empty if it has none. Make missing indexes again, and add a note."""
+def _find_fault(path: Path) -> str:
+    """Return the fault of a database, for people; empty if it has none."""
     module = load_library()
     try:
         with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
             fault = parts.find_fault(connection.execute)
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            made = [] if fault or number != reads.newest_schema() else parts.make_again(connection.execute, "index")
-            mended += [f"the database lacked {', '.join(made)}; memoryd made them again"] if made else []
     except UnicodeDecodeError:
         return parts.DAMAGED  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:

@@ -1,5 +1,6 @@
 """A part of the schema that is gone comes back, and what is not memoryd's neither runs nor stays unnamed."""
 
+import contextlib
 import shutil
 
 import pytest
@@ -154,6 +155,63 @@ def test_a_database_of_an_old_version_loses_a_foreign_trigger_and_is_brought_up_
     scratch.json("run", "--once")
     (told,) = alarms(scratch)
     assert "trigger 'evil' is not memoryd's and was removed" in told
+    assert is_whole(scratch)
+
+
+STRANGE = {
+    "module": ("table", "notes", "CREATE VIRTUAL TABLE notes USING vec0(embedding float[4])"),
+    "letters": ("view", "notes", "CREATE VIEW notes AS SELECT 1 /* f\xfcr mich */"),
+}
+
+
+def add_strange(path, kind, name, sql):
+    """Add an entry to the schema as another program may have left it."""
+    with contextlib.closing(load_library().connect(str(path))) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        values = (kind, name, name, sql.encode("latin-1"))
+        connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, 0, CAST(? AS TEXT))", values)
+
+
+def renamed(copy):
+    return copy.rename(copy.with_name(f"{copy.name[:-35]}{backups._digest(copy)}.db"))
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_sqlite_cannot_read_of_somebody_else_is_no_damage_of_memoryd(scratch, what):
+    (copy,) = backups.list_copies(scratch.state)
+    for path in (scratch.state / "memoryd.db", copy):
+        add_strange(path, *STRANGE[what])
+    copy = renamed(copy)
+    assert backups.why_bad(copy) is None
+    for _ in range(2):
+        scratch.json("run", "--once")
+        assert facts(scratch) == [SHOES]
+        assert "'notes'" in alarms(scratch, schema.FOREIGN)[0]
+    assert copy in backups.list_copies(scratch.state)
+    assert not list(scratch.state.glob("memoryd.db.damaged-*"))
+
+
+def test_an_index_that_the_rows_do_not_allow_stays_missing_and_is_named(scratch):
+    scratch.change("DROP INDEX alarm_open")
+    row = "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('mine', '', '', '2026-03-04', 'x')"
+    for _ in range(2):
+        scratch.change(row)
+    for _ in range(2):
+        scratch.json("run", "--once")
+        assert "rows that it forbids prevent: index 'alarm_open'" in alarms(scratch, schema.FOREIGN)[0]
+    assert not list(scratch.state.glob("memoryd.db.damaged-*"))
+    scratch.change("DELETE FROM alarm")
+    scratch.json("run", "--once")
+    assert alarms(scratch) == ["the database lacked index 'alarm_open'; memoryd made them again"]
+    assert is_whole(scratch)
+
+
+def test_an_inspection_of_a_running_daemon_makes_an_index_again(scratch):
+    with in_process(scratch) as app:
+        scratch.change("DROP INDEX memory_by_text")
+        app.keeper.is_asked = True
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert alarms(scratch) == ["the database lacked index 'memory_by_text'; memoryd made them again"]
     assert is_whole(scratch)
 
 
