@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
 
 from memoryd.changing import restore
 from memoryd.clock import Clock
@@ -26,7 +27,7 @@ from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
-from memoryd.database.parts import find_missing, list_lost
+from memoryd.database.parts import DAMAGED, find_missing, list_lost
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -80,12 +81,11 @@ class Keeper:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
 
     def tell(self, engine: Engine) -> None:
-        """Write committed changes to the journal; if the disk reports an error, they are written with the next ones."""
-        if sqlite.read(engine, changes.last_seq) <= self._seq:
-            return
+        """Write committed changes to the journal; if that fails, they are written with the next ones."""
         try:
-            self.journal.append_after(lambda last: self._entry(engine, last))
-        except OSError as error:
+            if sqlite.read(engine, changes.last_seq) > self._seq:
+                self.journal.append_after(lambda last: self._entry(engine, last))
+        except (OSError, OperationalError) as error:
             self.log.warning("change not in the journal yet", why=describe(error))
 
     def _entry(self, engine: Engine, last: Entry | None) -> Entry | None:
@@ -224,8 +224,7 @@ class Keeper:
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         self._find_unreadable(engine, str(fresh))
-        # The names are in the order of their making, even if the clock was wrong.
-        is_copied = today in {datetime.fromtimestamp(one.stat().st_mtime, settings.zone).date() for one in copies}
+        is_copied = any(backups.is_of_day(one, today, settings.zone) for one in copies)
         is_well = is_copied and bool(entries) and not self.found and not damaged
         if is_well and not self.is_asked:
             return
@@ -310,9 +309,14 @@ class Keeper:
         found = _mend_indexes(engine) + schema.mend(engine, now)
         self.tell(engine)
         bad = {one: why for one in backups.list_copies(self.state_dir) if (why := backups.why_bad(one)) is not None}
-        found += [f"the copy {one.name} {why}, and was removed" for one, why in bad.items()]
-        backups.remove(list(bad))
-        good = next(iter(backups.list_copies(self.state_dir)), None)
+        spoilt = [
+            one for one, why in bad.items() if DAMAGED in why
+        ]  # what only lacks a part may be the last that has facts
+        found += [
+            f"the copy {one.name} {why}, and was {'removed' if one in spoilt else 'kept'}" for one, why in bad.items()
+        ]
+        backups.remove(spoilt)
+        good = next((one for one in backups.list_copies(self.state_dir) if one not in bad), None)
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)

@@ -17,6 +17,10 @@ from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
 _READONLY = 8
+_RECOUNT = (
+    "UPDATE vault_size SET (turns, bytes, compressed) = (SELECT count(*), coalesce(sum(octet_length(text)), 0),"
+    " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0)"
+)
 FOREIGN = "foreign"  # the alarm about parts of the database that are not memoryd's
 
 
@@ -116,6 +120,8 @@ def mend_parts(connection: Connection, *kinds: str) -> list[str]:
                 connection.exec_driver_sql(f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
                 connection.exec_driver_sql(sql)
                 made.append(f"{kind} {name!r}")
+    if any("turn_text" in one for one in made):
+        connection.exec_driver_sql(_RECOUNT)
     return [*found, *[f"the database lacked {', '.join(sorted(made))}; memoryd made them again"] * bool(made)]
 
 
@@ -157,7 +163,7 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
     good = backups.find_good(path.parent) if fault or not path.exists() else None
     if fault:
         if fault != parts.DAMAGED and good is None:
-            hint = f"memoryd restore BACKUP; or begin from the journal: mv {path} {path}.old; memoryd run --once"
+            hint = f"memoryd restore BACKUP; or begin with less, the journal: mv {path} {path}.old; memoryd run --once"
             raise StateError(f"the database {fault}, and no good copy has it", str(path), hint)
         moved = _move_aside(path, now)
     is_gone = not path.exists()
