@@ -287,8 +287,8 @@ class Keeper:
             return False
 
     def _is_wrong(self, connection: Connection) -> bool:
-        lacks = any(kind == "trigger" for kind, _ in find_missing(connection.exec_driver_sql))
-        return lacks or bool(self._find_wrong(connection))
+        kinds = {kind for kind, _ in find_missing(connection.exec_driver_sql)}
+        return "trigger" in kinds or bool(self._find_wrong(connection))
 
     def _inspect_journals(self, engine: Engine, _now: str) -> list[str]:
         """Renew the journal of watermarks if it was damaged; return descriptions of damaged lines, for people."""

@@ -84,23 +84,15 @@ def mend(engine: Engine, now: str) -> list[str]:
     number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
     if not 0 < number <= reads.newest_schema():
         return []
-    foreign, missing = sqlite.read(engine, _compare)
-    found: list[str] = []
-    if any(kind in {"index", "trigger"} for kind, _ in (*foreign, *missing)):
-        with sqlite.begin_write(engine) as connection:
-            if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
-                alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
-        foreign, missing = sqlite.read(engine, _compare)
-    unmade = {part: sql for part, sql in missing.items() if part[0] == "index"}
-    told = {"the database has parts that are not memoryd's": foreign, "rows that it forbids prevent": unmade}
-    named = [f"{what}: {', '.join(parts.name_parts(some))}" for what, some in told.items() if some]
+    with sqlite.begin_write(engine) as connection:
+        if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
+            alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
+        foreign = ", ".join(parts.name_parts(parts.find_foreign(connection.exec_driver_sql)))
+        missing = ", ".join(name for kind, name in parts.find_missing(connection.exec_driver_sql) if kind == "index")
+    named = [f"the database has parts that are not memoryd's: {foreign}"] * bool(foreign)
+    named += [f"the database has rows that these indexes forbid: {missing}"] * bool(missing)
     alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
     return found
-
-
-def _compare(connection: Connection) -> tuple[parts.Parts, parts.Parts]:
-    execute = connection.exec_driver_sql
-    return parts.find_foreign(execute), parts.find_missing(execute)
 
 
 def mend_parts(connection: Connection, *kinds: str) -> list[str]:
@@ -108,13 +100,12 @@ def mend_parts(connection: Connection, *kinds: str) -> list[str]:
 
     An index that the rows do not allow stays missing.
     """
-    foreign, missing = _compare(connection)
     found, made = [], []
-    for (kind, name), sql in foreign.items():
+    for (kind, name), sql in parts.find_foreign(connection.exec_driver_sql).items():
         if kind == "trigger" and "\ufffd" not in name:  # one whose name is not UTF-8 stays, and an alarm names it
             connection.exec_driver_sql('DROP TRIGGER main."{}"'.format(name.replace('"', '""')))
             found.append(f"trigger {name!r} is not memoryd's and was removed: {sql}")
-    for (kind, name), sql in missing.items():
+    for (kind, name), sql in parts.find_missing(connection.exec_driver_sql).items():
         if kind in kinds:
             with suppress(IntegrityError):
                 connection.exec_driver_sql(f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
