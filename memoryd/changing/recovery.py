@@ -27,7 +27,7 @@ from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
-from memoryd.database.parts import DAMAGED, find_missing, list_lost
+from memoryd.database.parts import DAMAGED, find_fault, find_missing, list_lost
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -215,7 +215,9 @@ class Keeper:
         Keep the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of these
         copies.
         """
-        if sqlite.read(engine, _list_lost):  # then other reads fail; the inspection says what to do
+        with sqlite.begin_read(engine) as connection:
+            lost = list_lost(connection.exec_driver_sql)
+        if lost:  # then other reads fail; the inspection says what to do
             self._try(engine, clock.text(), self.inspect)
             return
         copies = backups.list_copies(self.state_dir)
@@ -309,13 +311,10 @@ class Keeper:
         found = _mend_indexes(engine) + schema.mend(engine, now)
         self.tell(engine)
         bad = {one: why for one in backups.list_copies(self.state_dir) if (why := backups.why_bad(one)) is not None}
-        spoilt = [
-            one for one, why in bad.items() if DAMAGED in why
-        ]  # what only lacks a part may be the last that has facts
-        found += [
-            f"the copy {one.name} {why}, and was {'removed' if one in spoilt else 'kept'}" for one, why in bad.items()
-        ]
-        backups.remove(spoilt)
+        for one, why in bad.items():
+            is_spoilt = DAMAGED in why  # otherwise it only lacks a part, and may be the last that has facts
+            found.append(f"the copy {one.name} {why}, and was {'removed' if is_spoilt else 'kept'}")
+            backups.remove([one] * is_spoilt)
         good = next((one for one in backups.list_copies(self.state_dir) if one not in bad), None)
         last: int | None = 0
         while last is not None:
@@ -511,20 +510,14 @@ def _lacks_history(rows: Iterable[Image]) -> bool:
     return any(table == "audit" and row is None for table, _, row in rows)
 
 
-def _list_lost(connection: Connection) -> list[str]:
-    return list_lost(connection.exec_driver_sql)
-
-
 def _mend_indexes(engine: Engine) -> list[str]:
-    if lost := sqlite.read(engine, _list_lost):
-        what = f"the database has lost {', '.join(lost)}"
-        raise StateError(what, str(engine.url.database), "restart memoryd, which restores it")
-    if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") == ["ok"]:
-        return []
-    sqlite.write(engine, query.run, "REINDEX")
+    found = []
     if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") != ["ok"]:
-        raise StateError("the database is damaged", str(engine.url.database), "restart memoryd, which restores it")
-    return ["the indexes of the database were damaged and were rebuilt"]
+        sqlite.write(engine, query.run, "REINDEX")
+        found.append("the indexes of the database were damaged and were rebuilt")
+    if fault := sqlite.read(engine, lambda connection: find_fault(connection.exec_driver_sql)):
+        raise StateError(f"the database {fault}", str(engine.url.database), "restart memoryd, which restores it")
+    return found
 
 
 def _list(ids: Iterable[Any]) -> str:

@@ -69,7 +69,9 @@ def list_lost(execute: Execute) -> list[str]:
 
 def find_fault(execute: Execute) -> str:
     """Return the fault of a database, for people; empty if the file is sound and has all tables and columns."""
-    if [tuple(row) for row in execute("PRAGMA quick_check")] != [("ok",)]:
+    is_ok = [tuple(row) for row in execute("PRAGMA quick_check")] == [("ok",)]
+    ((number, is_made),) = execute("SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version")
+    if not is_ok or number < 0 or bool(number) != is_made:
         return DAMAGED
     lost = list_lost(execute)
     return f"has lost {', '.join(lost)}" if lost else ""

@@ -198,13 +198,7 @@ def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
             )
         yield DatabaseReader(connection)
     except load_library().DatabaseError as error:
-        if str(error).startswith("no such"):
-            from memoryd.database.parts import list_lost  # which needs this module
-
-            if lost := ", ".join(list_lost(connection.execute)):
-                hint = "restart memoryd, which restores it: memoryd run --once"
-                raise StateError(f"the database has lost {lost}", str(path), hint) from error
-        raise as_trouble(error, "the database cannot be read", path) from error
+        raise as_trouble(error, "the database cannot be read; see memoryd verify", path) from error
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

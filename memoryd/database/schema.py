@@ -180,9 +180,7 @@ def _find_fault(path: Path) -> str:
     module = load_library()
     try:
         with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
-            fault = parts.find_fault(connection.execute)
-            number = connection.execute("PRAGMA user_version").fetchone()[0]
-            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            return parts.find_fault(connection.execute)
     except UnicodeDecodeError:
         return parts.DAMAGED  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:
@@ -191,7 +189,6 @@ def _find_fault(path: Path) -> str:
         if code in NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
             raise as_trouble(error, "the database cannot be opened", path) from error
         return parts.DAMAGED
-    return fault if number >= 0 and bool(number) == bool(tables) else parts.DAMAGED
 
 
 def _move_aside(path: Path, now: str) -> Path:

@@ -141,8 +141,10 @@ def test_a_part_that_is_lost_while_memoryd_runs_is_told_with_the_remedy_and_copi
         assert backups.list_copies(scratch.state) == copies
     (told,) = alarms(scratch, UNINSPECTED)
     assert "the database has lost table 'memory' (restart memoryd, which restores it)" in told
-    error = scratch.json("facts", "list", code=1)
-    assert "memoryd run --once" in error["hint"]
+    assert "see memoryd verify" in scratch.json("facts", "list", code=1)["message"]
+    verified = scratch.run("verify").stdout
+    assert "table 'memory'" in verified
+    assert "memoryd run --once" in verified
     scratch.json("run", "--once")
     assert facts(scratch) == [SHOES]
     assert alarms(scratch, UNINSPECTED) == []
