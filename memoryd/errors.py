@@ -32,8 +32,6 @@ _DATABASE = MappingProxyType({
     "unable to open": ("the database cannot be opened", "check owner and mode of state_dir, and its mount"),
     "is locked": ("another program holds the database", "try it again; if it lasts, end the program that has it open"),
 })  # fmt: skip
-_LOST_SIGNS = ("no such table", "no such column", "has no column named")  # a damaged database lacks a part
-_LOST_HINT = "restart memoryd, which restores it: memoryd run --once; if memoryd verify finds nothing, this is a defect"
 
 
 class MemorydError(Exception):
@@ -167,8 +165,7 @@ def explain_trouble(error: BaseException, where: str = "memoryd.db") -> StateErr
         return None
     # SQLite also reports an I/O error if a full disk has no room for the shared memory of the log.
     said = "disk is full" if "disk I/O error" in str(error) and _is_on_full_disk(where) else str(error)
-    known = _DATABASE | dict.fromkeys(_LOST_SIGNS, ("a part of the database is missing", _LOST_HINT))
-    found = next((told for sign, told in known.items() if sign in said), None)
+    found = next((told for sign, told in _DATABASE.items() if sign in said), None)
     return None if found is None else StateError(found[0], where, found[1])
 
 

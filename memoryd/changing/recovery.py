@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
 
 from memoryd.changing import restore
 from memoryd.clock import Clock
@@ -26,7 +27,7 @@ from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
-from memoryd.database.parts import list_lost, list_missing, make_again
+from memoryd.database.parts import DAMAGED, find_fault, find_missing, list_lost
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -80,12 +81,11 @@ class Keeper:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
 
     def tell(self, engine: Engine) -> None:
-        """Write committed changes to the journal; if the disk reports an error, they are written with the next ones."""
-        if sqlite.read(engine, changes.last_seq) <= self._seq:
-            return
+        """Write committed changes to the journal; if that fails, they are written with the next ones."""
         try:
-            self.journal.append_after(lambda last: self._entry(engine, last))
-        except OSError as error:
+            if sqlite.read(engine, changes.last_seq) > self._seq:
+                self.journal.append_after(lambda last: self._entry(engine, last))
+        except (OSError, OperationalError) as error:
             self.log.warning("change not in the journal yet", why=describe(error))
 
     def _entry(self, engine: Engine, last: Entry | None) -> Entry | None:
@@ -215,7 +215,9 @@ class Keeper:
         Keep the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of these
         copies.
         """
-        if sqlite.read(engine, _list_lost):  # then other reads fail; the inspection says what to do
+        with sqlite.begin_read(engine) as connection:
+            lost = list_lost(connection.exec_driver_sql)
+        if lost:  # then other reads fail; the inspection says what to do
             self._try(engine, clock.text(), self.inspect)
             return
         copies = backups.list_copies(self.state_dir)
@@ -224,8 +226,7 @@ class Keeper:
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         self._find_unreadable(engine, str(fresh))
-        # The names are in the order of their making, even if the clock was wrong.
-        is_copied = today in {datetime.fromtimestamp(one.stat().st_mtime, settings.zone).date() for one in copies}
+        is_copied = any(backups.is_of_day(one, today, settings.zone) for one in copies)
         is_well = is_copied and bool(entries) and not self.found and not damaged
         if is_well and not self.is_asked:
             return
@@ -288,7 +289,8 @@ class Keeper:
             return False
 
     def _is_wrong(self, connection: Connection) -> bool:
-        return bool(self._find_wrong(connection) or list_missing(connection.exec_driver_sql, "trigger"))
+        kinds = {kind for kind, _ in find_missing(connection.exec_driver_sql)}
+        return "trigger" in kinds or bool(self._find_wrong(connection))
 
     def _inspect_journals(self, engine: Engine, _now: str) -> list[str]:
         """Renew the journal of watermarks if it was damaged; return descriptions of damaged lines, for people."""
@@ -309,9 +311,11 @@ class Keeper:
         found = _mend_indexes(engine) + schema.mend(engine, now)
         self.tell(engine)
         bad = {one: why for one in backups.list_copies(self.state_dir) if (why := backups.why_bad(one)) is not None}
-        found += [f"the copy {one.name} {why}, and was removed" for one, why in bad.items()]
-        backups.remove(list(bad))
-        good = next(iter(backups.list_copies(self.state_dir)), None)
+        for one, why in bad.items():
+            is_spoilt = DAMAGED in why  # otherwise it only lacks a part, and may be the last that has facts
+            found.append(f"the copy {one.name} {why}, and was {'removed' if is_spoilt else 'kept'}")
+            backups.remove([one] * is_spoilt)
+        good = next((one for one in backups.list_copies(self.state_dir) if one not in bad), None)
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
@@ -324,8 +328,9 @@ class Keeper:
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
             if is_wrong:
-                found += _fix_rows(connection, self._find_wrong(connection))
-                alarms.raise_alarm(connection, kind=ALARM, text="; ".join(found), now=now)
+                found += _fix_rows(connection, self._find_wrong(connection), "; ".join(self.found + found))
+                if found:
+                    alarms.raise_alarm(connection, kind=ALARM, text="; ".join(found), now=now)
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
             found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")
@@ -462,31 +467,33 @@ def _read_right(
     return right
 
 
-def _fix_rows(connection: Connection, wrong: Iterable[tuple[Image, bool]]) -> list[str]:
+def _fix_rows(connection: Connection, wrong: Sequence[tuple[Image, bool]], known: str) -> list[str]:
     """Replace wrong rows by their correct images, and make missing triggers again; return descriptions for people.
 
     Rows stay if a damaged line of the journal, or a change without a trigger, may have made them. They go into the
-    journal as they are.
+    journal as they are. `known` names the triggers that were made again before.
     """
-    made = make_again(connection.exec_driver_sql, "trigger")
-    found = [f"the database lacked {', '.join(made)}; memoryd made them again"] if made else []
-    sides: dict[bool, list[Image]] = {True: [], False: []}
+    found = schema.mend_parts(connection, "trigger")
+    lacked = "; ".join([known, *found])
+    unrecorded = {table for table in changes.JOURNALED if f"trigger '{table}_" in lacked}
+    right, kept = list[Image](), list[Image]()
     for image, is_sure in wrong:
-        sides[is_sure and not changes.is_unrecorded(connection, image, made)].append(image)
-    if sides[False]:
-        changes.record(connection, sides[False])
-        found.append(_tell_rows(sides[False], " may be newer than what the journal has, and were not repaired"))
-    if _lacks_history(sides[True]):
+        (right if is_sure and not changes.is_unrecorded(connection, image, unrecorded) else kept).append(image)
+    changes.record(connection, kept)
+    found += _tell_rows(kept, " may be newer than what the journal has, and were not repaired")
+    if _lacks_history(right):
         why = "differed from a copy that lacks some history, and were not repaired; see memoryd verify"
-        return [*found, f"{count_noun(len(sides[True]), 'row')} {why}"]
-    changes.apply(connection, sides[True])
-    told = " of {} differed from copy and journal, and were repaired"
-    tables = {name: [one for one in sides[True] if one[0] == name] for name in changes.JOURNALED}
-    return [*found, *(_tell_rows(rows, told.format(name)) for name, rows in tables.items() if rows)]
+        return [*found, f"{count_noun(len(right), 'row')} {why}"]
+    changes.apply(connection, right)
+    changes.add_missing_agents(connection)  # the row of an agent may be one that was not repaired
+    for name in changes.JOURNALED:
+        rows = [one for one in right if one[0] == name]
+        found += _tell_rows(rows, f" of {name} differed from copy and journal, and were repaired")
+    return found
 
 
-def _tell_rows(rows: Sequence[Image], what: str) -> str:
-    return f"{count_noun(len(rows), 'row')}{what}: {_list(key[-1] for _, key, _ in rows)}"
+def _tell_rows(rows: Sequence[Image], what: str) -> list[str]:
+    return [f"{count_noun(len(rows), 'row')}{what}: {_list(key[-1] for _, key, _ in rows)}"] * bool(rows)
 
 
 def _is_alike(connection: Connection) -> bool:
@@ -503,20 +510,14 @@ def _lacks_history(rows: Iterable[Image]) -> bool:
     return any(table == "audit" and row is None for table, _, row in rows)
 
 
-def _list_lost(connection: Connection) -> list[str]:
-    return list_lost(connection.exec_driver_sql)
-
-
 def _mend_indexes(engine: Engine) -> list[str]:
-    if lost := sqlite.read(engine, _list_lost):
-        what = f"the database has lost {', '.join(lost)}"
-        raise StateError(what, str(engine.url.database), "restart memoryd, which restores it")
-    if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") == ["ok"]:
-        return []
-    sqlite.write(engine, query.run, "REINDEX")
+    found = []
     if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") != ["ok"]:
-        raise StateError("the database is damaged", str(engine.url.database), "restart memoryd, which restores it")
-    return ["the indexes of the database were damaged and were rebuilt"]
+        sqlite.write(engine, query.run, "REINDEX")
+        found.append("the indexes of the database were damaged and were rebuilt")
+    if fault := sqlite.read(engine, lambda connection: find_fault(connection.exec_driver_sql)):
+        raise StateError(f"the database {fault}", str(engine.url.database), "restart memoryd, which restores it")
+    return found
 
 
 def _list(ids: Iterable[Any]) -> str:

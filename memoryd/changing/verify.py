@@ -76,12 +76,12 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
     for (what,) in reader.stream("PRAGMA quick_check"):
         if what != "ok":
             yield _problem(str(what), "memoryd.db", "restore a backup")
-    if foreign := parts.list_foreign(reader.stream):
-        what = f"has parts that differ from memoryd's schema: {', '.join(foreign)}"
+    if foreign := parts.find_foreign(reader.stream):
+        what = f"has parts that differ from memoryd's schema: {', '.join(parts.name_parts(foreign))}"
         hint = "restart memoryd, which removes the triggers; remove the others, or restore a backup"
         yield _problem(what, "memoryd.db", hint)
-    if missing := parts.list_missing(reader.stream):
-        what = f"lacks parts of memoryd's schema: {', '.join(missing)}"
+    if missing := parts.find_missing(reader.stream):
+        what = f"lacks parts of memoryd's schema: {', '.join(parts.name_parts(missing))}"
         yield _problem(what, "memoryd.db", "restart memoryd, which restores them: memoryd run --once")
 
 

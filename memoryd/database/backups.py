@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from memoryd.database import parts
@@ -57,7 +57,7 @@ def check(path: Path) -> None:
             fault = parts.find_fault(connection.execute)
             number = connection.execute("PRAGMA user_version").fetchone()[0]
     except (module.Error, UnicodeDecodeError) as error:
-        raise StateError("the database is damaged", str(path), "take another backup") from error
+        raise StateError(f"the database {parts.DAMAGED}", str(path), "take another backup") from error
     if fault:
         raise StateError(f"the database {fault}", str(path), "take another backup")
     if not 0 < number <= newest_schema():
@@ -96,12 +96,19 @@ def made_at(copy: Path) -> datetime:
     return datetime.strptime(name[1] if name else "", "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
 
 
+def is_of_day(copy: Path, day: date, zone: tzinfo) -> bool:
+    """Return True if a copy was made on this local day, also if the clock had gone back before."""
+    with suppress(OSError):  # it was removed meanwhile
+        return datetime.fromtimestamp(copy.stat().st_mtime, zone).date() == day <= made_at(copy).astimezone(zone).date()
+    return False
+
+
 def why_bad(copy: Path) -> str | None:
     """Return the fault of a copy as text for people; None if the copy is good."""
     name = _NAME.fullmatch(copy.name)
     try:
         if name is None or name[2] != _digest(copy):
-            return "is not what was written"
+            return f"{parts.DAMAGED} after it was written"
         check(copy)
     except (OSError, StateError) as error:
         return describe(error)
@@ -132,6 +139,8 @@ def make(database: Path, now: datetime) -> Path:
         OSError: the disk reports an error.
     """
     folder = database.parent / FOLDER
+    if folder.is_symlink() and not os.path.exists(folder):  # noqa: PTH110 - a disk that reports an error is also absent
+        raise StateError("is a link to nothing", str(folder), "mount the disk of the copies, or remove the link")
     if not folder.is_dir() and os.path.lexists(folder):
         move_away(folder)
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -7,7 +7,7 @@ cursors are not journaled, because they can be read again from the transcripts.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -150,8 +150,10 @@ def apply(connection: Connection, images: Sequence[Image]) -> int:
     query.run(connection, "PRAGMA defer_foreign_keys = ON")
     fitting = fit_tables(connection, images)
     left_out = len(images) - len(fitting)
-    for table, key, row in fitting:
-        if read_row(connection, table, key) == row:
+    for table, key, image in fitting:
+        here = read_row(connection, table, key)
+        row = image and (here or {}) | image  # the image lacks a column that was lost when it was written
+        if here == row:
             continue
         if row is None:
             which = " AND ".join(f'"{name}" = ?' for name in JOURNALED[table])
@@ -188,11 +190,10 @@ def is_wrong(table: str, row: Row | None, image: Row | None) -> bool:
     return row != image and not is_waiting
 
 
-def is_unrecorded(connection: Connection, image: Image, lacked: Sequence[str]) -> bool:
-    """Return True if a row may differ from an image because the table lacked one of the triggers `lacked`."""
+def is_unrecorded(connection: Connection, image: Image, tables: Collection[str]) -> bool:
+    """Return True if a row may differ from an image because these tables lacked a trigger."""
     table, key, _ = image
-    is_lacked = any(f"trigger '{table}_{done}'" in lacked for done in _DONE.values())
-    return is_lacked and not (table in _LASTING and read_row(connection, table, key) is None)
+    return table in tables and not (table in _LASTING and read_row(connection, table, key) is None)
 
 
 def find_differing(connection: Connection) -> Iterator[tuple[str, list[Any]]]:

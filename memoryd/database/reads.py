@@ -198,7 +198,7 @@ def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
             )
         yield DatabaseReader(connection)
     except load_library().DatabaseError as error:
-        raise as_trouble(error, "the database cannot be read", path) from error
+        raise as_trouble(error, "the database cannot be read; see memoryd verify", path) from error
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import alarms, backups, parts, query, reads, sqlite
 from memoryd.database.library import NOT_DAMAGE, as_trouble, load_library, own_uri, read_code, require_file
@@ -16,6 +17,10 @@ from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
 _READONLY = 8
+_RECOUNT = (
+    "UPDATE vault_size SET (turns, bytes, compressed) = (SELECT count(*), coalesce(sum(octet_length(text)), 0),"
+    " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0)"
+)
 FOREIGN = "foreign"  # the alarm about parts of the database that are not memoryd's
 
 
@@ -64,31 +69,51 @@ def require_ours(path: Path) -> None:
         StateError: the database has a table, column, index, view or trigger that differs from memoryd's schema.
     """
     with closing(load_library().connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
-        number = connection.execute("PRAGMA user_version").fetchone()[0]
-        foreign = parts.list_foreign(connection.execute, number)
+        foreign = parts.name_parts(parts.find_foreign(connection.execute))
     if foreign:
         hint = "take another backup, or remove them from it"
         raise StateError(f"has parts that differ from memoryd's schema: {', '.join(foreign[:5])}", str(path), hint)
 
 
 def mend(engine: Engine, now: str) -> list[str]:
-    """Remove foreign triggers, and set the alarm that names other foreign parts; return what was removed, for people.
+    """Remove foreign triggers, and make missing indexes again; return what was done, for people.
 
-    The transaction that removes triggers also sets the alarm about them. So none of them is removed silently.
+    In a database of an older version, triggers are made again too, because its migrations need them. The transaction
+    also sets the alarm about what was done. So nothing is done silently. Another alarm names what stays.
     """
     number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
     if not 0 < number <= reads.newest_schema():
         return []
-    foreign = sqlite.read(engine, lambda connection: parts.list_foreign(connection.exec_driver_sql, number))
-    found: list[str] = []
-    if any(one.startswith("trigger") for one in foreign):
-        with sqlite.begin_write(engine) as connection:
-            found = parts.remove_triggers(connection.exec_driver_sql, number)
+    with sqlite.begin_write(engine) as connection:
+        if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
             alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
-    named = ", ".join(one for one in foreign if not one.startswith("trigger"))
-    text = f"the database has parts that are not memoryd's: {named}" if named else None
-    alarms.set_alarm(engine, FOREIGN, text, now)
+        foreign = ", ".join(parts.name_parts(parts.find_foreign(connection.exec_driver_sql)))
+        missing = ", ".join(name for kind, name in parts.find_missing(connection.exec_driver_sql) if kind == "index")
+    named = [f"the database has parts that are not memoryd's: {foreign}"] * bool(foreign)
+    named += [f"the database has rows that these indexes forbid: {missing}"] * bool(missing)
+    alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
     return found
+
+
+def mend_parts(connection: Connection, *kinds: str) -> list[str]:
+    """Remove foreign triggers, and make missing or changed parts of these kinds again; return what was done.
+
+    An index that the rows do not allow stays missing.
+    """
+    found, made = [], []
+    for (kind, name), sql in parts.find_foreign(connection.exec_driver_sql).items():
+        if kind == "trigger" and "\ufffd" not in name:  # one whose name is not UTF-8 stays, and an alarm names it
+            connection.exec_driver_sql('DROP TRIGGER main."{}"'.format(name.replace('"', '""')))
+            found.append(f"trigger {name!r} is not memoryd's and was removed: {sql}")
+    for (kind, name), sql in parts.find_missing(connection.exec_driver_sql).items():
+        if kind in kinds:
+            with suppress(IntegrityError):
+                connection.exec_driver_sql(f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
+                connection.exec_driver_sql(sql)
+                made.append(f"{kind} {name!r}")
+    if any("turn_text" in one for one in made):
+        connection.exec_driver_sql(_RECOUNT)
+    return [*found, *[f"the database lacked {', '.join(sorted(made))}; memoryd made them again"] * bool(made)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +147,14 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
         StateError: the file cannot be opened for another reason than damage, or a newer memoryd wrote it.
     """
     require_file(path)  # the path may be a link to a disk that is absent
-    moved, mended = None, list[str]()
-    fault = _find_fault(path, mended) if path.exists() else ""
+    moved = None
+    fault = _find_fault(path) if path.exists() else ""
     if path.exists() and not path.stat().st_size:
         path.unlink()
     good = backups.find_good(path.parent) if fault or not path.exists() else None
     if fault:
-        if parts.LOST in fault and good is None:
-            hint = f"memoryd restore BACKUP; or begin from the journal: mv {path} {path}.old; memoryd run --once"
+        if fault != parts.DAMAGED and good is None:
+            hint = f"memoryd restore BACKUP; or begin with less, the journal: mv {path} {path}.old; memoryd run --once"
             raise StateError(f"the database {fault}, and no good copy has it", str(path), hint)
         moved = _move_aside(path, now)
     is_gone = not path.exists()
@@ -138,7 +163,7 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
         if good is not None:
             backups.take(good, path)
         engine = sqlite.connect(path)
-        mended += mend(engine, now)
+        mended = mend(engine, now)
         migrate(engine)
         engine.update_execution_options(told=told)  # an older schema may lack what it needs
     finally:
@@ -150,16 +175,12 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
     return OpenedDatabase(engine, moved, good, is_gone and good is None, fault, mended)
 
 
-def _find_fault(path: Path, mended: list[str]) -> str:
-    """Return the fault of a database, for people; empty if it has none. Make missing indexes again, and add a note."""
+def _find_fault(path: Path) -> str:
+    """Return the fault of a database, for people; empty if it has none."""
     module = load_library()
     try:
         with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
-            fault = parts.find_fault(connection.execute)
-            number = connection.execute("PRAGMA user_version").fetchone()[0]
-            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            made = [] if fault or number != reads.newest_schema() else parts.make_again(connection.execute, "index")
-            mended += [f"the database lacked {', '.join(made)}; memoryd made them again"] if made else []
+            return parts.find_fault(connection.execute)
     except UnicodeDecodeError:
         return parts.DAMAGED  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:
@@ -168,7 +189,6 @@ def _find_fault(path: Path, mended: list[str]) -> str:
         if code in NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
             raise as_trouble(error, "the database cannot be opened", path) from error
         return parts.DAMAGED
-    return fault if number >= 0 and bool(number) == bool(tables) else parts.DAMAGED
 
 
 def _move_aside(path: Path, now: str) -> Path:

@@ -102,6 +102,8 @@ def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
+        if raw.in_transaction:  # its commit has failed
+            raw.rollback()
         raw.execute("DETACH good")
 
 

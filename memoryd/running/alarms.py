@@ -41,6 +41,7 @@ AGAIN_SECONDS = 120.0
 _MEMORY = re.compile(r"\bcore_[0-9a-f]{8}\b")
 MOST = 20  # alarms that are passed at one time
 NIGHTS = "nights"
+_MOVED_AWAY = re.compile(rf"(index\.db[a-z-]*|backups){re.escape(library.MOVED)}[0-9a-f]+")
 MOST_NIGHTS = 3  # in a row that came to nothing, before the alarm
 _WRITTEN = frozenset({"succeeded", "skipped", "declined", "cancelled", runs.PROPOSED})  # of a sleep before a dream
 _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
@@ -56,13 +57,13 @@ def review(runner: Runner) -> None:
 
     It also tries again to withdraw proposals, if that failed before.
     """
-    found = clear_over(runner)
-    if any(one.kind == proposing.ALARM for one in found):
+    if any(one.kind == proposing.ALARM for one in clear_over(runner)):
         runner.tend_proposals()
-    for path in runner.settings.state_dir.glob(f"*{library.MOVED}*"):
-        name = path.name.partition(library.MOVED)[0]
-        text = f"something else was in the place of {name}; it is now {path.name}, and memoryd made {name} anew"
-        runner.set_alarm(DATABASE, text, subject=path.name)
+    for path in runner.settings.state_dir.iterdir():
+        if found := _MOVED_AWAY.fullmatch(path.name):
+            name = found[1]
+            text = f"something else was in the place of {name}; it is now {path.name}, and memoryd made {name} anew"
+            runner.set_alarm(DATABASE, text, subject=path.name)
     _review_nights(runner)
     drift.review(runner.engine, runner.settings, runner.clock, runner.log)
 

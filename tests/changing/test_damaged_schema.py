@@ -1,16 +1,19 @@
 """A part of the schema that is gone comes back, and what is not memoryd's neither runs nor stays unnamed."""
 
+import contextlib
 import shutil
 
 import pytest
-from scratch import Scratch, filler, in_process, recent, said
+from scratch import Scratch, filler, in_process, message, recent, said
 
 from memoryd.changing.recovery import ALARM, UNINSPECTED
-from memoryd.database import backups, parts, schema
+from memoryd.daemon.once import run_once
+from memoryd.database import backups, parts, query, schema, sqlite
 from memoryd.database.library import load_library
 from memoryd.files.journal import Journal
 from memoryd.running import alarms as alarming
 
+CHANGED_TRIGGER = "DROP TRIGGER turn_text_added"
 SHOES, GRAZ = "Wears size 43 shoes.", "Lives in Graz."
 
 
@@ -82,6 +85,42 @@ def test_a_part_that_no_copy_has_is_an_error_that_names_the_commands_and_changes
     assert facts(scratch) == [SHOES]
 
 
+def test_copies_that_lack_a_part_are_kept_and_named(scratch):
+    (copy,) = backups.list_copies(scratch.state)
+    with contextlib.closing(load_library().connect(str(copy))) as connection:
+        connection.execute("DROP TABLE verdict")
+    copy = renamed(copy)
+    with in_process(scratch) as app:
+        app.keeper.is_asked = True
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert copy in backups.list_copies(scratch.state)
+    (told,) = alarms(scratch)
+    assert copy.name in told
+    assert told.endswith("has lost table 'verdict' (take another backup), and was kept")
+    scratch.json("run", "--once")
+    assert len(backups.list_copies(scratch.state)) == 2
+
+
+def test_a_value_that_the_journal_lacks_stays_as_it_is_in_the_copy(scratch):
+    (one,) = [one["id"] for one in scratch.json("facts", "list")]
+    scratch.change("UPDATE memory SET note = 'kept'")
+    scratch.json("run", "--once")
+    shutil.rmtree(scratch.state / "backups")
+    with in_process(scratch) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+        scratch.change("ALTER TABLE memory DROP COLUMN note")
+        sqlite.write(app.engine, query.run, "UPDATE memory SET importance = 0.5 WHERE id = ?", one)
+    scratch.json("run", "--once")
+    assert scratch.query("SELECT note, importance FROM memory WHERE id = ?", one) == [("kept", 0.5)]
+
+
+def test_a_daemon_that_lost_its_list_of_changes_goes_on_and_says_what_to_do(scratch):
+    with in_process(scratch) as app:
+        scratch.change("DROP TABLE changed_row")
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert "restart memoryd, which restores it" in alarms(scratch, UNINSPECTED)[0]
+
+
 def test_without_a_backup_the_database_begins_anew_from_the_journal_as_the_error_says(scratch):
     scratch.change("DROP TABLE verdict")
     shutil.rmtree(scratch.state / "backups")
@@ -102,8 +141,10 @@ def test_a_part_that_is_lost_while_memoryd_runs_is_told_with_the_remedy_and_copi
         assert backups.list_copies(scratch.state) == copies
     (told,) = alarms(scratch, UNINSPECTED)
     assert "the database has lost table 'memory' (restart memoryd, which restores it)" in told
-    error = scratch.json("facts", "list", code=1)
-    assert "memoryd run --once" in error["hint"]
+    assert "see memoryd verify" in scratch.json("facts", "list", code=1)["message"]
+    verified = scratch.run("verify").stdout
+    assert "table 'memory'" in verified
+    assert "memoryd run --once" in verified
     scratch.json("run", "--once")
     assert facts(scratch) == [SHOES]
     assert alarms(scratch, UNINSPECTED) == []
@@ -157,7 +198,103 @@ def test_a_database_of_an_old_version_loses_a_foreign_trigger_and_is_brought_up_
     assert is_whole(scratch)
 
 
+STRANGE = {
+    "module": ("table", "notes", "CREATE VIRTUAL TABLE notes USING vec0(embedding float[4])"),
+    "letters": ("view", "notes", "CREATE VIEW notes AS SELECT 1 /* f\xfcr mich */"),
+}
+
+
+def add_strange(path, kind, name, sql):
+    """Add an entry to the schema as another program may have left it."""
+    with contextlib.closing(load_library().connect(str(path))) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        values = (kind, name, name, sql.encode("latin-1"))
+        connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, 0, CAST(? AS TEXT))", values)
+
+
+def renamed(copy):
+    return copy.rename(copy.with_name(f"{copy.name[:-35]}{backups._digest(copy)}.db"))
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_sqlite_cannot_read_of_somebody_else_is_no_damage_of_memoryd(scratch, what):
+    (copy,) = backups.list_copies(scratch.state)
+    for path in (scratch.state / "memoryd.db", copy):
+        add_strange(path, *STRANGE[what])
+    copy = renamed(copy)
+    assert backups.why_bad(copy) is None
+    for _ in range(2):
+        scratch.json("run", "--once")
+        assert facts(scratch) == [SHOES]
+        assert "'notes'" in alarms(scratch, schema.FOREIGN)[0]
+    assert copy in backups.list_copies(scratch.state)
+    assert not list(scratch.state.glob("memoryd.db.damaged-*"))
+
+
+def test_an_index_that_the_rows_do_not_allow_stays_missing_and_is_named(scratch):
+    scratch.change("DROP INDEX alarm_open")
+    row = "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('mine', '', '', '2026-03-04', 'x')"
+    for _ in range(2):
+        scratch.change(row)
+    for _ in range(2):
+        scratch.json("run", "--once")
+        assert "the database has rows that these indexes forbid: alarm_open" in alarms(scratch, schema.FOREIGN)[0]
+    assert not list(scratch.state.glob("memoryd.db.damaged-*"))
+    scratch.change("DELETE FROM alarm WHERE kind = 'mine'")
+    scratch.json("run", "--once")
+    assert alarms(scratch) == ["the database lacked index 'alarm_open'; memoryd made them again"]
+    assert is_whole(scratch)
+
+
+def test_an_inspection_of_a_running_daemon_makes_an_index_again(scratch):
+    with in_process(scratch) as app:
+        scratch.change("DROP INDEX memory_by_text")
+        app.keeper.is_asked = True
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert alarms(scratch) == ["the database lacked index 'memory_by_text'; memoryd made them again"]
+    assert is_whole(scratch)
+
+
 # --- triggers ---
+
+
+@pytest.mark.parametrize("sql", ["DROP INDEX turn_withheld", CHANGED_TRIGGER, "DROP TRIGGER turn_text_changed"])
+def test_a_database_of_an_old_version_gets_back_what_its_migrations_drop(tmp_path, sql):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.state.mkdir()
+    with contextlib.closing(load_library().connect(str(scratch.state / "memoryd.db"))) as connection, connection:
+        for statement in (one for step in parts.read_migrations()[:15] for one in step.statements):
+            connection.execute(statement)
+        connection.execute(sql)
+        if sql == CHANGED_TRIGGER:
+            connection.execute("CREATE TRIGGER turn_text_added AFTER INSERT ON turn BEGIN SELECT 1; END")
+        connection.execute("PRAGMA user_version = 15")
+    scratch.json("run", "--once")
+    assert sql.split()[-1] in alarms(scratch)[0]
+    assert is_whole(scratch)
+
+
+def test_a_trigger_with_a_name_of_sqlite_is_removed(scratch):
+    sql = (
+        "CREATE TRIGGER sqlite_x AFTER INSERT ON memory BEGIN UPDATE memory SET content = 'EVIL' WHERE id = NEW.id; END"
+    )
+    with contextlib.closing(load_library().connect(str(scratch.state / "memoryd.db"))) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("INSERT INTO sqlite_master VALUES ('trigger', 'sqlite_x', 'memory', 0, ?)", (sql,))
+    scratch.json("facts", "add", GRAZ)
+    assert facts(scratch) == sorted([SHOES, GRAZ])
+    assert sql in alarms(scratch)[0]
+    assert is_whole(scratch)
+
+
+def test_the_size_of_the_texts_is_counted_anew_after_a_trigger_was_gone(scratch):
+    with in_process(scratch) as app:
+        scratch.change("DROP TRIGGER turn_text_added")
+        scratch.append([message("user", "I moved to Graz.", at=recent())], name="two")
+        run_once(app)
+    scratch.json("run", "--once")
+    sums = "SELECT count(*), sum(octet_length(text)), sum(typeof(text) = 'blob') FROM turn WHERE text <> ''"
+    assert scratch.query("SELECT turns, bytes, compressed FROM vault_size") == scratch.query(sums)
 
 
 def test_a_trigger_that_is_gone_is_made_again_and_rows_that_changed_meanwhile_are_kept_and_named(scratch):
@@ -312,6 +449,28 @@ def test_a_damaged_line_of_the_journal_reverts_no_change_that_only_it_has(scratc
         scratch.json("run", "--once")
         assert facts(scratch) == sorted(["Lives in Linz.", "Plays the oboe.", SHOES])
     assert is_whole(scratch)
+
+
+def test_a_repair_that_leaves_out_the_row_of_an_agent_adds_one(scratch):
+    scratch.json("facts", "add", GRAZ)
+    path = scratch.state / "journal.jsonl"
+    text = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    number = max(number for number, line in enumerate(text) if '["agent"' in line)
+    text[number] = text[number].replace('"crc": ', '"crc": 1')
+    with in_process(scratch) as app:
+        path.write_text("".join(text), encoding="utf-8")
+        triggers = scratch.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'agent'")
+        for name, _ in triggers:
+            scratch.change(f"DROP TRIGGER {name}")
+        scratch.change("DELETE FROM agent")
+        spoil(scratch, "DELETE FROM memory WHERE content LIKE '%Graz%'")
+        for _, made in triggers:
+            scratch.change(made)
+        for _ in range(2):
+            app.keeper.is_asked = True
+            app.keeper.keep(app.engine, app.settings, app.clock)
+            assert alarms(scratch, UNINSPECTED) == []
+    assert facts(scratch) == sorted([SHOES, GRAZ])
 
 
 def test_without_copies_the_journal_repairs_the_rows_that_it_has(scratch):

@@ -139,7 +139,7 @@ def test_what_is_kept_open_holds_no_state_of_a_question_that_failed(tmp_path):
     kept = KeptReader(tmp_path / "memoryd.db", stays=True)
     with pytest.raises(LookupError), kept.begin_read():
         raise LookupError
-    with pytest.raises(StateError, match="is missing"), kept.begin_read() as reader:
+    with pytest.raises(StateError, match="cannot be read"), kept.begin_read() as reader:
         reader.rows("SELECT 1 FROM nowhere")
     with pytest.raises(StateError, match="within a transaction"), kept.begin_read(), kept.begin_read():
         pass

@@ -278,6 +278,9 @@ def test_a_flipped_byte_anywhere_costs_neither_the_start_nor_a_second_memory(sle
         try:
             opened = schema.open_database(path, now="2026-03-04T10:00:00.000Z")
         except StateError as error:
+            if "no good copy has it" in error.what:  # the name of a column is damaged, so the file stays in place
+                assert path.read_bytes() == flipped
+                continue
             refused = "schema" in error.what  # it reads as one that a newer version wrote
             assert (offset in SCHEMA_NUMBER, refused) == (True, True), error  # noqa: PT017
             continue
