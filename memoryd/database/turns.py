@@ -103,10 +103,11 @@ def find_withheld(connection: Connection, why: str) -> set[int]:
 
 
 def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
-    """Return turns with their transcripts, by id."""
+    """Return turns with their places in their transcripts, by id."""
     sql = (
-        "SELECT t.id, t.agent_id, t.last_byte, p.path, p.session_id FROM turn t"
-        " JOIN transcript p ON p.id = t.transcript_id WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.id"
+        "SELECT t.id, t.agent_id, t.record_id, t.part, t.kind, t.first_byte, t.last_byte, t.sha256, t.transcript_id,"
+        " p.path, p.format, p.session_id FROM turn t JOIN transcript p ON p.id = t.transcript_id"
+        " WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.id"
     )
     return query.fetch_mappings(connection, sql, turn_ids)
 

@@ -511,18 +511,6 @@ def test_each_start_tries_again_and_later_tries_are_further_apart(world, scanner
     assert "unscannable" in scanner.asked
 
 
-def test_a_transcript_is_read_again_once_for_all_its_texts(world, scanner):
-    world.write("a.jsonl", lines([claude(number, f"unscannable {number}") for number in range(1, 301)]))
-    world.poll()
-    scanner.asked.clear()
-    world.poll()
-    assert scanner.asked == []
-    scanner.word = "no more"
-    world.later(100)
-    world.poll()
-    assert len(world.texts()) == 300
-
-
 def test_a_turn_that_was_passed_while_it_had_no_text_comes_back_at_the_end(world, scanner):
     world.write("a.jsonl", lines([claude(1, "one"), claude(2, "unscannable two"), claude(3, "three")]))
     world.poll()
@@ -562,37 +550,17 @@ def test_a_turn_that_an_open_run_is_about_to_pass_comes_back_at_the_end(world, s
     ]
 
 
-@pytest.mark.parametrize("limit", [ingest.READ_LIMIT, 300])
-def test_a_text_that_went_before_it_could_be_scanned_is_lost_and_said_to_be(world, scanner, monkeypatch, limit):
-    monkeypatch.setattr(ingest, "READ_LIMIT", limit)
+def test_a_text_that_went_before_it_could_be_scanned_is_lost_and_said_to_be(world, scanner):
     path = world.write("a.jsonl", lines([claude(1, "unscannable"), claude(2, "two")]))
     world.poll()
-    path.write_bytes(lines([claude(number, "another file altogether") for number in range(3, 9)]))
+    path.write_bytes(lines([claude(3, "another file altogether, longer than the first was" * 5)]))
     scanner.word = "no more"
-    for seconds in (100, 130):
-        assert withheld(world)[0] == "unscanned"
-        world.later(seconds)
-        world.poll()
+    world.later(100)
+    world.poll()
+    world.later(100)
+    world.poll()
     assert withheld(world)[0] == "lost"
     assert world.alarms() == []
-
-
-@pytest.mark.parametrize("limit", [ingest.READ_LIMIT, 300])
-def test_a_long_transcript_is_read_again_in_portions(world, scanner, monkeypatch, limit):
-    monkeypatch.setattr(ingest, "READ_LIMIT", limit)
-    world.write("a.jsonl", lines([claude(number, f"unscannable {number}") for number in range(1, 9)]))
-    world.poll()
-    for _ in range(4):
-        world.later(400)
-        world.poll()
-        assert set(withheld(world)) == {"unscanned"}
-    scanner.word = "no more"
-    world.later(1000)
-    world.poll()
-    world.poll()
-    assert withheld(world) == [None] * 8
-    assert len(world.texts()) == 8
-    world.check_spans()
 
 
 @pytest.mark.parametrize("way", ["copied", "rewritten"])
