@@ -26,7 +26,9 @@ from memoryd.database import backups, library, reads
 from memoryd.errors import ConfigError, MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
+from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
+from memoryd.index.database import Index
 from memoryd.interfaces import service
 from memoryd.interfaces.output import make_list, style, tell_time
 from memoryd.llm.endpoint import Endpoint
@@ -46,6 +48,7 @@ MIB = 1024 * 1024
 LITTLE_SPACE = 1024 * MIB
 NO_SPACE = 64 * MIB
 FEW_INODES = 1000
+SETTLED_SECONDS = 60  # no write takes this long, so an older temporary file is a leftover
 YEARS = range(2025, 2100)
 AHEAD_SECONDS = 3600
 OLD_COPY = timedelta(hours=48)
@@ -184,14 +187,34 @@ def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
                 yield Check("transcripts", WARN, f"of {agent.id}: {line}", f"roles are {', '.join(SPEAKERS)}")
 
 
+def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
+    index = Index(settings.state_dir, get_logger(part="doctor"))
+    if not index.path.exists():
+        yield Check("index", OK, "none yet: the first search creates it")
+        return
+    with closing(index):
+        why = index.why_damaged()
+        with index.begin_read() as tables:
+            count = sum(sum(tables.counts(agent.id).values()) for agent in settings.agents)
+        size = index.path.stat().st_size
+    if why is None:
+        yield Check("index", OK, f"is sound, {count:,} texts, {size / MIB:.1f} MiB")
+    else:
+        yield Check("index", WARN, why, "the next search rebuilds it")
+
+
 def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
     if settings.search.embeddings == "off":
         yield Check("meaning", OK, "search.embeddings is off: search goes by words alone")
-    elif lacks := embedder.list_missing():
+        return
+    if lacks := embedder.list_missing():
         told = f"search goes by words alone: {', '.join(lacks)} not installed"
         yield Check("meaning", OK, told, f"optional, {embedder.INSTALL}")
-    else:
-        yield Check("meaning", OK, f"search goes by meaning as well: {embedder.MODEL}")
+        return
+    yield Check("meaning", OK, f"search goes by meaning as well: {embedder.MODEL}")
+    for agent_id, one in status.count_embedded(settings).items():
+        hint = "" if one["done"] == one["of"] else "the daemon embeds the rest; until then, search finds them by words"
+        yield Check("meaning", OK, f"of {agent_id} {one['done']:,} of {one['of']:,} texts are embedded", hint)
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
@@ -208,6 +231,9 @@ def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
         yield Check("clock", WARN, told, "set the clock")
     else:
         yield Check("clock", OK, told)
+    if settings.timezone == "local" and settings.zone.key in {"UTC", "Etc/UTC"}:
+        hint = "if your days do not begin at midnight UTC, set timezone"
+        yield Check("time zone", OK, f"the system's time zone is {settings.zone.key}; {hint}")
 
 
 def _file_systems(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -333,12 +359,28 @@ def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:
     yield Check("fleet", OK, told if seal.has_key else f"{told}; without fleet.key_file, questions are not encrypted")
 
 
-def _leftovers(settings: Settings, _now: datetime) -> Iterator[Check]:
-    for folder in (one.workspace / name for one in settings.agents for name in (".", "memory", ".continuum/memory")):
-        with suppress(FileNotFoundError), open_folder(folder) as opened:
-            for name in filter(_KEPT.fullmatch, opened.names()):
+def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
+    damaged = [path for kind in ("damaged", "replaced") for path in settings.state_dir.rglob(f"*.{kind}-*")]
+    hint = "copy what you need from it, then delete it"
+    for path in sorted(one for one in damaged if not one.name.endswith(("-wal", "-shm"))):
+        yield Check("leftovers", WARN, f"{path} was replaced by another file, and is kept", hint)
+    for agent in settings.agents:
+        for folder in (".", "memory", ".continuum/memory"):
+            yield from _left_in(agent.workspace / folder, now)
+    if not damaged:
+        yield Check("leftovers", OK, "none")
+
+
+def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
+    with suppress(FileNotFoundError), open_folder(folder) as opened:
+        for name in opened.names():
+            if _KEPT.fullmatch(name):
                 hint = "merge it by hand, then remove it"
                 yield Check("leftovers", WARN, f"{folder / name} is one of two simultaneous edits", hint)
+        for left in opened.leftovers():
+            if now.timestamp() - _get_mtime(left.entry.path) > SETTLED_SECONDS:
+                hint = "the next job of this agent removes it"
+                yield Check("leftovers", WARN, f"{left.entry.path} remains from an interrupted write", hint)
 
 
 def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -354,6 +396,6 @@ def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 _LOOKS: tuple[Look, ...] = (
-    _sqlite, _daemon, _database, _copies, _transcripts, _meaning, _clock, _file_systems, _watches, _space,
+    _sqlite, _daemon, _database, _copies, _transcripts, _index, _meaning, _clock, _file_systems, _watches, _space,
     _permissions, _model, _fleet, _leftovers, _proposals,
 )  # fmt: skip
