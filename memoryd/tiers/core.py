@@ -472,7 +472,7 @@ class _Draft:
         if isinstance(edit, Insert):
             line = escape(edit.text)
             below = [self._take_below(self._places[position]) for position in edit.takes]
-            self._put(b"".join((f"- {line}\n".encode(), *below)), line, edit)
+            self._put(b"".join((f"- {line}".encode(), self._newline, *below)), line, edit)
             return
         place = self._places[edit.position]
         piece = self._pieces[place]
@@ -485,7 +485,7 @@ class _Draft:
         if isinstance(edit, Remove):
             self._raws[place] = piece.raw[piece.own :]
         elif edit.text is not None:
-            block = end_last_line(own_text(piece, edit.text)) + self._take_below(place)
+            block = self._end_line(own_text(piece, edit.text)) + self._take_below(place)
             self._put(block, escape(edit.text), edit)
         else:
             # A blank line between two bullets moves along if the bullet comes before another one again.
@@ -504,7 +504,7 @@ class _Draft:
         piece = self._pieces[place]
         has_more = bool(piece.raw[end:].strip())
         self._raws[place] = b"" if has_more else piece.raw[end:]
-        return end_last_line(self._close_open(piece.raw[start:]) if has_more else piece.raw[start:end])
+        return self._end_line(self._close_open(piece.raw[start:]) if has_more else piece.raw[start:end])
 
     def _put(self, block: bytes, text: str, edit: Insert | Move) -> None:
         if edit.before is None:
@@ -546,23 +546,22 @@ class _Draft:
             lines += [raw] if raw else []
         data = b"".join(lines)
         front = self._raws[0]
-        match = FRONT_MATTER.match(data)
-        # A rule that has become the first line would open front matter.
-        return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
+        # A rule that has become the first line would open front matter, which another rule may end later.
+        is_first = front in {b"", BOM} and data.removeprefix(front).startswith(b"---")
+        return front + self._newline + data.removeprefix(front) if is_first else data
+
+    def _end_line(self, block: bytes) -> bytes:
+        """Return the block with a line end at its end."""
+        return block if block.endswith(b"\n") else block + self._newline
 
     def _close_open(self, raw: bytes) -> bytes:
         """Return text with a last line that closes its open private part, fence or comment, if it has one."""
         for _ in range(raw.lower().count(KEYWORD)):  # private parts may nest
             if not is_open(raw):
                 break
-            raw = end_last_line(raw) + b"</private>" + self._newline
+            raw = self._end_line(raw) + b"</private>" + self._newline
         lines = list(_classify_lines(raw))
         last = lines[-1] if lines else None
         if last is None or not (last.fence or last.open):
             return raw
-        return end_last_line(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
-
-
-def end_last_line(block: bytes) -> bytes:
-    """Return the block with a line end at its end."""
-    return block if block.endswith(b"\n") else block + b"\n"
+        return self._end_line(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline

@@ -146,3 +146,15 @@ def test_where_edits_go(data, edits, expected):
 def test_what_cannot_be_edited_is_refused(edits, why):
     with pytest.raises(ValueError, match=why):
         edit(parse(b"- a\n"), edits)
+
+
+def test_a_rule_that_becomes_the_first_line_opens_no_front_matter_that_a_moved_rule_ends():
+    file = parse(b"- a\n---\n\n## G\n\n- b\n\n---\n\n## H\n\n- c\n")
+    edited = parse(edit(file, [Remove(0), Move(1, "H")]))
+    assert [(one.heading, one.text) for one in edited.bullets] == [("H", "c"), ("H", "b")]
+
+
+def test_added_and_moved_lines_have_the_line_ends_of_the_file():
+    file = parse(b"# Title\r\n\r\n- a\r\n  hangs\r\n- b\r\n\r\n```\r\ncode\r\n```")
+    edited = edit(file, [Insert("new", takes=(0,)), Remove(0), Move(1, "H")])
+    assert edited.count(b"\n") == edited.count(b"\r\n")
