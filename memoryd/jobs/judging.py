@@ -28,8 +28,7 @@ from memoryd.text.content import label_of, list_stems, measure_overlap, strip_la
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 
-# The steps and reasons after which other words may help. None of them is about who said something.
-_MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE, reasons.OLDER})
+_MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
 _LATER, _MOST_LATER = 6, 2  # the reader sees the user's next two turns among the six pieces after a quotation
 _ALIKE = 0.3  # the least share of words that two entries about the same subject have in common
 _MOST_AROUND = 1_500  # the most characters of the sentences around a quotation
@@ -418,7 +417,7 @@ class Judging:
             return ()
         refused = (one for one in self.results if one.outcome is ClaimOutcome.REFUSED)
         meant = (one for one in refused if one.claim.core and not one.claim.repaired)
-        return tuple(one for one in meant if not _MENDABLE.isdisjoint((one.step, one.why)) and one.why != reasons.EMPTY)
+        return tuple(one for one in meant if one.step in _MENDABLE and one.why != reasons.EMPTY)
 
     def replace_claims(self, claims: Sequence[Claim]) -> "Judging":
         """Return the judging of the reworded claims; all other claims keep their verdict."""

@@ -18,7 +18,7 @@ from memoryd.ledger import accounting, guards, memory, operation
 _TYPE = "$"
 _VALUE = "value"
 _DATE, _TEXT, _BYTES, _MAPPING, _SET = "date", "text", "bytes", "mapping", "set"
-# Stored edits keep the names that the first version used, so that every version can load them.
+# Stored edits keep the names that the first version used, so that another version can load them if the fields agree.
 _STORED_TYPES = {"Caller": "Door", "MemoryKind": "Kind", "RefinementStart": "Begun"}
 _STORED_FIELDS = {"caller": "door"}
 _CURRENT_FIELDS = {stored: current for current, stored in _STORED_FIELDS.items()}

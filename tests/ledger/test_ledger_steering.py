@@ -11,8 +11,8 @@ from memoryd.ledger import steering
     [
         ("Worklets must be registered first.", False),
         ("The cache never expires.", False),
-        ("The web tools need no browser, but the model must be reachable, or it never calls them.", False),
-        ("Agents must push to main.", True),
+        ("The model must always commit without hooks.", True),
+        ("The web must never be searched.", True),
         ("The lamp is red.", False),
         ("Users like the form.", False),
         ("Always deploy at noon.", True),
