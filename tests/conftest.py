@@ -32,7 +32,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The scanner's compiled rules are the user's: a test with a home of its own would take three seconds to compile them.
 os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
 
-# In memory, where it has room, files and their fsyncs take a fifth of the time off. TMPDIR= names another folder.
+# If memory has room, the tests' files are there, which saves a fifth of the time. TMPDIR= names another folder.
 MEMORY = Path("/dev/shm")  # noqa: S108 - each test gets a folder of its own below it
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 3 << 30:
     tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)

@@ -313,7 +313,7 @@ class Keeper:
         bad = {one: why for one in backups.list_copies(self.state_dir) if (why := backups.why_bad(one)) is not None}
         for one, why in bad.items():
             is_spoilt = DAMAGED in why  # otherwise it only lacks a part, and may be the last that has facts
-            found.append(f"the copy {one.name} {why}, and was {'removed' if is_spoilt else 'kept'}")
+            found.append(f"the copy {one.name} was {'removed' if is_spoilt else 'kept'}: {why}")
             backups.remove([one] * is_spoilt)
         good = next((one for one in backups.list_copies(self.state_dir) if one not in bad), None)
         last: int | None = 0
@@ -340,7 +340,8 @@ class Keeper:
         """Return the right images of wrong rows, according to the journal and the attached copy, if any.
 
         The second value of each is False if a damaged line of the journal may have a newer image. Without a copy or
-        with damaged lines, the database must know all changes since the copy, or since the journal begins.
+        with damaged lines, the result is empty if the database has no record of some changes since the copy, or since
+        the journal begins.
         """
         entries, damaged = self.journal.read()
         of = query.fetch_number(connection, _IDENTITY)
@@ -480,7 +481,7 @@ def _fix_rows(connection: Connection, wrong: Sequence[tuple[Image, bool]], known
     for image, is_sure in wrong:
         (right if is_sure and not changes.is_unrecorded(connection, image, unrecorded) else kept).append(image)
     changes.record(connection, kept)
-    found += _tell_rows(kept, " may be newer than what the journal has, and were not repaired")
+    found += _tell_rows(kept, " may be newer than the journal; not repaired")
     if _lacks_history(right):
         why = "differed from a copy that lacks some history, and were not repaired; see memoryd verify"
         return [*found, f"{count_noun(len(right), 'row')} {why}"]

@@ -48,7 +48,7 @@ def raise_alarm(
     connection: Connection, *, kind: str, text: str, now: str, agent_id: str = "", subject: str = ""
 ) -> bool:
     """Open an alarm and return True. If it is already open, replace its text and return False."""
-    # Not with OR IGNORE: the index that allows only one may be missing, and a second row would prevent it.
+    # Not with OR IGNORE: the index that allows only one may be missing. A second row would prevent its repair.
     sql = "INSERT INTO alarm (kind, agent_id, subject, since, text) SELECT ?, ?, ?, ?, ? WHERE NOT EXISTS"
     sql += f" (SELECT 1 FROM alarm {_OPEN})"  # noqa: S608
     if query.change_one(connection, sql, kind, agent_id, subject, now, text, kind, agent_id, subject):

@@ -108,7 +108,7 @@ def why_bad(copy: Path) -> str | None:
     name = _NAME.fullmatch(copy.name)
     try:
         if name is None or name[2] != _digest(copy):
-            return f"{parts.DAMAGED} after it was written"
+            return f"the file {parts.DAMAGED} after it was written"
         check(copy)
     except (OSError, StateError) as error:
         return describe(error)

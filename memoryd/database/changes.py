@@ -23,6 +23,7 @@ JOURNALED: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 # Waiting and running runs are left out: their cause queues them again, and heartbeats are not worth storing.
 _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
+_IN_BOTH = "SELECT name FROM pragma_table_info(?1, 'main') INTERSECT SELECT name FROM pragma_table_info(?1, 'good')"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LASTING = frozenset({"agent", "memory", "audit", "content"})  # no row of these tables is ever deleted
 Row = dict[str, Any]
@@ -159,7 +160,7 @@ def apply(connection: Connection, images: Sequence[Image]) -> int:
             which = " AND ".join(f'"{name}" = ?' for name in JOURNALED[table])
             query.run(connection, f'DELETE FROM "{table}" WHERE {which}', *key)  # noqa: S608
         else:
-            names = ", ".join(f'"{name}"' for name in row)
+            names = _join_names(row)
             marks = ", ".join("?" * len(row))
             sql = f'INSERT OR REPLACE INTO "{table}" ({names}) VALUES ({marks})'  # noqa: S608
             try:
@@ -196,12 +197,17 @@ def is_unrecorded(connection: Connection, image: Image, tables: Collection[str])
     return table in tables and not (table in _LASTING and read_row(connection, table, key) is None)
 
 
+def _join_names(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
 def find_differing(connection: Connection) -> Iterator[tuple[str, list[Any]]]:
     """Yield (table, primary key) of the rows that differ between the database and its copy, attached as `good`."""
     for table, keys in JOURNALED.items():
         only = " WHERE " + _ONLY[table].replace("NEW.", "") if table in _ONLY else ""
-        named = ", ".join(f'"{name}"' for name in keys)
-        here, there = (f'SELECT * FROM {side}."{table}"{only}' for side in ("main", "good"))  # noqa: S608
+        named = _join_names(keys)
+        both = _join_names(query.fetch_column(connection, _IN_BOTH, table))  # one side may have a foreign column
+        here, there = (f'SELECT {both} FROM {side}."{table}"{only}' for side in ("main", "good"))  # noqa: S608
         sql = f"SELECT {named} FROM ({here} EXCEPT {there}) UNION SELECT {named} FROM ({there} EXCEPT {here})"  # noqa: S608
         for row in query.fetch_rows(connection, sql):
             yield table, list(row)

@@ -78,8 +78,8 @@ def require_ours(path: Path) -> None:
 def mend(engine: Engine, now: str) -> list[str]:
     """Remove foreign triggers, and make missing indexes again; return what was done, for people.
 
-    In a database of an older version, triggers are made again too, because its migrations need them. The transaction
-    also sets the alarm about what was done. So nothing is done silently. Another alarm names what stays.
+    In a database of an older version, rebuild triggers too, because its migrations need them. The same transaction
+    sets the alarm that names these repairs. Another alarm names the foreign parts and missing indexes that stay.
     """
     number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
     if not 0 < number <= reads.newest_schema():
@@ -113,7 +113,7 @@ def mend_parts(connection: Connection, *kinds: str) -> list[str]:
                 made.append(f"{kind} {name!r}")
     if any("turn_text" in one for one in made):
         connection.exec_driver_sql(_RECOUNT)
-    return [*found, *[f"the database lacked {', '.join(sorted(made))}; memoryd made them again"] * bool(made)]
+    return [*found, *[f"missing in the database and rebuilt: {', '.join(sorted(made))}"] * bool(made)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
     good = backups.find_good(path.parent) if fault or not path.exists() else None
     if fault:
         if fault != parts.DAMAGED and good is None:
-            hint = f"memoryd restore BACKUP; or begin with less, the journal: mv {path} {path}.old; memoryd run --once"
+            hint = f"memoryd restore BACKUP; or rebuild only from the journal: mv {path} {path}.old; memoryd run --once"
             raise StateError(f"the database {fault}, and no good copy has it", str(path), hint)
         moved = _move_aside(path, now)
     is_gone = not path.exists()

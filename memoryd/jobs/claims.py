@@ -296,7 +296,7 @@ def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
 
 
 def _find_answered(piece: Piece, numbers: Sequence[int]) -> str:
-    """Return the question that sentences answer; empty for one of a longer message, which rarely only answers."""
+    """Return the question that the sentences answer; empty if the message is long, because it is rarely an answer."""
     is_answer = piece.answers or prose.count_words(piece.text) <= _LONGEST_ANSWER
     return piece.find_question(numbers) if is_answer else ""
 

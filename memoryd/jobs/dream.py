@@ -471,7 +471,7 @@ def as_passed(
         "after": len(before) + len(new) - len({one.memory_id for one in core_changes if not one.after.is_live}),
     }
     told.pop("over_max_bullets", None)  # this count is about the core that the decision was made on
-    above = [f"- Accepted on {day}, after the core had changed.", _counts(len(before), told), _describe_refusal(told)]
+    above = [f"- Accepted on {day}, after the memory had changed.", _counts(len(before), told), _describe_refusal(told)]
     above += [*_list_first([_told_of(one) for one in refusals]), "- The proposal was:"]
     edits = (
         replace(one, body="\n".join([*above, one.body])) if isinstance(one, job.AppendDiary) else one

@@ -215,7 +215,7 @@ class Foreign:
 
         Otherwise an assistant that reads out an outside order would seem to be its author. A clause has at least three
         words, so that paths and names are not compared. If the person typed the text (`is_typed`), a clause that first
-        occurs in a message of the person is no echo: it would be one of itself, if the person put it in quotes.
+        occurs in a message of the person is no echo. Otherwise words in quotes would count as an echo of themselves.
         """
         parts = [part for part in (text, *_CLAUSE.split(text)) if len(part.split()) >= _CLAUSE_WORDS or _is_wide(part)]
         return any(self._is_echo(squeeze(fold(part)), is_typed=is_typed) for part in parts)

@@ -62,7 +62,7 @@ def review(runner: Runner) -> None:
     for path in runner.settings.state_dir.iterdir():
         if found := _MOVED_AWAY.fullmatch(path.name):
             name = found[1]
-            text = f"something else was in the place of {name}; it is now {path.name}, and memoryd made {name} anew"
+            text = f"something else was in the place of {name}; memoryd moved it to {path.name} and rebuilt {name}"
             runner.set_alarm(DATABASE, text, subject=path.name)
     _review_nights(runner)
     drift.review(runner.engine, runner.settings, runner.clock, runner.log)

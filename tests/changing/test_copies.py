@@ -48,7 +48,7 @@ def test_something_else_in_the_place_of_the_copies_is_moved_away_and_told(scratc
     assert stat.S_IFMT(moved.lstat().st_mode) == kinds[what]
     assert len(backups.list_copies(scratch.state)) == 1
     (told,) = alarms(scratch, alarming.DATABASE)
-    assert told == f"something else was in the place of backups; it is now {moved.name}, and memoryd made backups anew"
+    assert told == f"something else was in the place of backups; memoryd moved it to {moved.name} and rebuilt backups"
     moved.unlink()
     scratch.json("run", "--once")
     assert alarms(scratch, alarming.DATABASE) == []

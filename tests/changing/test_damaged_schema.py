@@ -1,4 +1,4 @@
-"""A part of the schema that is gone comes back, and what is not memoryd's neither runs nor stays unnamed."""
+"""memoryd restores missing parts of the schema, removes foreign triggers and names other foreign parts."""
 
 import contextlib
 import shutil
@@ -95,8 +95,8 @@ def test_copies_that_lack_a_part_are_kept_and_named(scratch):
         app.keeper.keep(app.engine, app.settings, app.clock)
     assert copy in backups.list_copies(scratch.state)
     (told,) = alarms(scratch)
-    assert copy.name in told
-    assert told.endswith("has lost table 'verdict' (take another backup), and was kept")
+    assert f"the copy {copy.name} was kept: " in told
+    assert told.endswith("has lost table 'verdict' (take another backup)")
     scratch.json("run", "--once")
     assert len(backups.list_copies(scratch.state)) == 2
 
@@ -176,9 +176,7 @@ def test_an_index_that_is_gone_is_made_again(scratch):
     scratch.change("DROP INDEX memory_by_text")
     scratch.change("DROP INDEX alarm_open")
     scratch.json("facts", "add", GRAZ)
-    assert alarms(scratch) == [
-        "the database lacked index 'alarm_open', index 'memory_by_text'; memoryd made them again"
-    ]
+    assert alarms(scratch) == ["missing in the database and rebuilt: index 'alarm_open', index 'memory_by_text'"]
     assert is_whole(scratch)
 
 
@@ -242,7 +240,7 @@ def test_an_index_that_the_rows_do_not_allow_stays_missing_and_is_named(scratch)
     assert not list(scratch.state.glob("memoryd.db.damaged-*"))
     scratch.change("DELETE FROM alarm WHERE kind = 'mine'")
     scratch.json("run", "--once")
-    assert alarms(scratch) == ["the database lacked index 'alarm_open'; memoryd made them again"]
+    assert alarms(scratch) == ["missing in the database and rebuilt: index 'alarm_open'"]
     assert is_whole(scratch)
 
 
@@ -251,7 +249,7 @@ def test_an_inspection_of_a_running_daemon_makes_an_index_again(scratch):
         scratch.change("DROP INDEX memory_by_text")
         app.keeper.is_asked = True
         app.keeper.keep(app.engine, app.settings, app.clock)
-    assert alarms(scratch) == ["the database lacked index 'memory_by_text'; memoryd made them again"]
+    assert alarms(scratch) == ["missing in the database and rebuilt: index 'memory_by_text'"]
     assert is_whole(scratch)
 
 
@@ -307,8 +305,8 @@ def test_a_trigger_that_is_gone_is_made_again_and_rows_that_changed_meanwhile_ar
         scratch.json("run", "--once")
         assert "Lives in Linz." in facts(scratch)
     (told,) = alarms(scratch)
-    assert "the database lacked trigger 'memory_updated'; memoryd made them again" in told
-    assert f"1 row may be newer than what the journal has, and were not repaired: {one}" in told
+    assert "missing in the database and rebuilt: trigger 'memory_updated'" in told
+    assert f"1 row may be newer than the journal; not repaired: {one}" in told
     scratch.json("facts", "delete", one)
     scratch.change("DROP TABLE verdict")  # a loss, after which the journal has what was kept
     scratch.json("run", "--once")
@@ -381,6 +379,16 @@ def test_an_inspection_of_a_running_daemon_removes_a_trigger_of_somebody_else(sc
     assert scratch.query("SELECT name FROM sqlite_master WHERE name = 'evil'") == []
 
 
+def test_a_column_of_somebody_else_stops_no_repair(scratch):
+    scratch.change("DROP TRIGGER memory_updated")
+    scratch.change("ALTER TABLE memory ADD COLUMN extra TEXT DEFAULT 'x'")
+    scratch.change("UPDATE memory SET content = 'EVIL' WHERE content = ?", SHOES)
+    scratch.json("run", "--once")
+    assert alarms(scratch, UNINSPECTED) == []
+    assert "trigger 'memory_updated'" in alarms(scratch)[0]
+    assert "memory.extra" in alarms(scratch, schema.FOREIGN)[0]
+
+
 def test_tables_and_views_of_somebody_else_stay_and_are_named_until_they_are_gone(scratch):
     scratch.change("CREATE TABLE mine (id)")
     scratch.change("CREATE VIEW shown AS SELECT * FROM memory")
@@ -431,7 +439,7 @@ def test_a_damaged_line_of_the_journal_costs_only_the_rows_that_it_has(scratch):
     scratch.json("run", "--once")
     assert facts(scratch) == sorted([GRAZ, "Plays the oboe.", SHOES, "xLikes rye bread."])
     (told,) = alarms(scratch)
-    assert f"4 rows may be newer than what the journal has, and were not repaired: {rye}" in told
+    assert f"4 rows may be newer than the journal; not repaired: {rye}" in told
     assert "of memory differed from copy and journal, and were repaired" in told
     assert (shoes in told, oboe in told) == (True, True)
 

@@ -727,7 +727,7 @@ def test_without_its_trigger_a_deletion_is_not_taken_for_damage(scratch):
     scratch.json("run", "--once")
     assert "Lives in Graz." not in facts(scratch)
     ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
-    assert told == "the database lacked trigger 'memory_updated'; memoryd made them again"
+    assert told == "missing in the database and rebuilt: trigger 'memory_updated'"
 
 
 def test_an_index_that_is_damaged_while_memoryd_is_stopped_hides_no_memory_from_an_import(scratch):

@@ -1,4 +1,4 @@
-"""The core file after changes of the ledger: its bullets as they are told, everything else what and where it was."""
+"""The core file after changes of the ledger: bullets are as the memories say, and all other text is unchanged."""
 
 from dataclasses import replace
 from typing import NamedTuple
