@@ -285,7 +285,8 @@ class Keeper:
                 checks = (f'PRAGMA integrity_check("{table}")' for table in changes.JOURNALED)
                 is_sound = all(query.fetch_column(connection, check) == ["ok"] for check in checks)
                 return is_sound and not self._is_wrong(connection)
-        except Exception:  # noqa: BLE001 - the inspection finds out why, and removes a bad copy
+        except Exception as error:  # noqa: BLE001 - the inspection that follows finds out why, and tells people
+            self.log.info("the quick comparison failed, so a full inspection follows", why=describe(error))
             return False
 
     def _is_wrong(self, connection: Connection) -> bool:
@@ -468,14 +469,14 @@ def _read_right(
     return right
 
 
-def _fix_rows(connection: Connection, wrong: Sequence[tuple[Image, bool]], known: str) -> list[str]:
-    """Replace wrong rows by their correct images, and make missing triggers again; return descriptions for people.
+def _fix_rows(connection: Connection, wrong: Sequence[tuple[Image, bool]], rebuilt: str) -> list[str]:
+    """Replace wrong rows by their correct images, and rebuild missing triggers; return descriptions for people.
 
     Rows stay if a damaged line of the journal, or a change without a trigger, may have made them. They go into the
-    journal as they are. `known` names the triggers that were made again before.
+    journal as they are. `rebuilt` names the triggers that were rebuilt before.
     """
     found = schema.mend_parts(connection, "trigger")
-    lacked = "; ".join([known, *found])
+    lacked = "; ".join([rebuilt, *found])
     unrecorded = {table for table in changes.JOURNALED if f"trigger '{table}_" in lacked}
     right, kept = list[Image](), list[Image]()
     for image, is_sure in wrong:

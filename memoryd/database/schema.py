@@ -76,7 +76,7 @@ def require_ours(path: Path) -> None:
 
 
 def mend(engine: Engine, now: str) -> list[str]:
-    """Remove foreign triggers, and make missing indexes again; return what was done, for people.
+    """Remove foreign triggers, and rebuild missing indexes; return what was done, for people.
 
     In a database of an older version, rebuild triggers too, because its migrations need them. The same transaction
     sets the alarm that names these repairs. Another alarm names the foreign parts and missing indexes that stay.
@@ -96,7 +96,7 @@ def mend(engine: Engine, now: str) -> list[str]:
 
 
 def mend_parts(connection: Connection, *kinds: str) -> list[str]:
-    """Remove foreign triggers, and make missing or changed parts of these kinds again; return what was done.
+    """Remove foreign triggers, and rebuild missing or changed parts of these kinds; return what was done.
 
     An index that the rows do not allow stays missing.
     """

@@ -20,7 +20,7 @@ from memoryd.text.sentences import quote_around
 from memoryd.tiers.session_summary import Section
 
 _LONGEST_TOLD = 600  # characters of the user's words in a line of a daily file
-_LONGEST_ANSWER = 30  # words
+_LONGEST_ANSWER = 30  # words; a longer message of the user rarely only answers a question
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
 

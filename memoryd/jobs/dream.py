@@ -1,9 +1,9 @@
 """Build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
 
 `dream_reply` reads the reply. Its bullets are judged as claims (`judging`) and become operations by id
-(`consolidation`). All guards of the ledger decide about them. The accepted ones have positions
-in the order of the reply. If too much would be lost, only the additions of the reply are kept. The same inputs and the
-same replies give the same edits, except for the ids of new memories.
+(`consolidation`). All guards of the ledger decide about them. The accepted ones have positions in the order of the
+reply. If too much would be lost, only the additions of the reply are kept. The same inputs and the same replies give
+the same edits, except for the ids of new memories.
 """
 
 from collections import Counter, defaultdict
@@ -399,8 +399,7 @@ class _Dream:
 
     def _place_operations(self, decided: _CoreDecision) -> Iterator[Operation]:
         """Yield the operations with the heading and position that each memory gets in the file."""
-        order = self._order(decided)
-        was = self.core_before
+        order, was = self._order(decided), self.core_before
         numbers = assign_places([was[one].position if one in was else None for _, one in order])
         at = {one: (heading, number) for (heading, one), number in zip(order, numbers, strict=True)}
         for operation in decided.operations:

@@ -335,7 +335,7 @@ class Foreign:
         return self._addresses.union(*(find_remotes(*one) | find_modules(*one, self._project) for one in shown))
 
 
-NOTHING_FOREIGN = Foreign(())  # for material of which no session is known
+NOTHING_FOREIGN = Foreign(())  # for material that belongs to no session, such as the entries of a dream
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:
