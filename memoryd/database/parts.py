@@ -21,6 +21,11 @@ _PARTS = (
     " hex('column'), hex(own.name || '.' || c.name), hex(concat_ws(' ', c.type, c.\"notnull\", c.dflt_value, c.pk,"
     " c.hidden)) FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table' AND own.rootpage"
 )
+# Everything from which SQLite derives the parts, as one value. To read it takes a tenth of the time.
+_SCHEMA = (
+    "SELECT CAST(json_group_array(json_array(type, name, tbl_name, rootpage <> 0, sql)) AS BLOB)"
+    " FROM (SELECT * FROM sqlite_master ORDER BY type, name)"
+)
 DAMAGED = "was damaged"
 Execute = Callable[[str], Iterable[Any]]
 Parts = dict[tuple[str, str], str]  # (kind, name) → declaration
@@ -51,20 +56,19 @@ def _statements(file: Traversable) -> tuple[str, ...]:
 
 def find_foreign(execute: Execute) -> Parts:
     """Return the parts of a database that memoryd's schema of its version does not have, or declares differently."""
-    own = _read_own(execute)
-    return _subtract(_read_parts(execute), own) if own else {}
+    own, here = _read_both(execute)
+    return _subtract(here, own) if own else {}
 
 
 def find_missing(execute: Execute) -> Parts:
     """Return the parts of memoryd's schema that a database lacks, or declares differently."""
-    return _subtract(_read_own(execute), _read_parts(execute))
+    return _subtract(*_read_both(execute))
 
 
 def list_lost(execute: Execute) -> list[str]:
     """Return the tables and columns of memoryd's schema that a database does not have at all, for people."""
-    here = _read_parts(execute)
-    own = _read_own(execute).items()
-    return name_parts({part: sql for part, sql in own if part[0] in {"table", "column"} and part not in here})
+    own, here = _read_both(execute)
+    return name_parts({part: own[part] for part in own.keys() - here.keys() if part[0] in {"table", "column"}})
 
 
 def find_fault(execute: Execute) -> str:
@@ -85,26 +89,31 @@ def name_parts(found: Parts) -> list[str]:
 
 def _subtract(some: Parts, others: Parts) -> Parts:
     """Return the parts that others lack, or declare differently."""
-    return {part: sql for part, sql in some.items() if _plain(sql) != _plain(others.get(part))}
+    differing = ((part, sql) for part, sql in some.items() if sql != others.get(part))
+    return {part: sql for part, sql in differing if _plain(sql) != _plain(others.get(part))}
 
 
 def _plain(sql: str | None) -> str | None:
     return sql and " ".join(sql.replace('"', "").split())
 
 
-def _read_own(execute: Execute) -> Parts:
-    """Return the parts that memoryd creates up to the version of a database; nothing if it is no known version."""
+def _read_both(execute: Execute) -> tuple[Parts, Parts]:
+    """Return the parts that memoryd creates up to the version of a database, and those that the database has.
+
+    The first are empty if the version is unknown.
+    """
     number = next(iter(execute("PRAGMA user_version")))[0]
-    return _make_own(number) if 0 < number <= reads.newest_schema() else {}
+    schema, own = _make_own(number) if 0 < number <= reads.newest_schema() else (None, {})
+    return own, own if schema == next(iter(execute(_SCHEMA)))[0] else _read_parts(execute)
 
 
 @cache  # to run all migrations takes as long as the rest of a small `verify`
-def _make_own(number: int) -> Parts:
+def _make_own(number: int) -> tuple[bytes, Parts]:
     steps = (read_newest(),) if number == reads.newest_schema() else read_migrations()
     with closing(load_library().connect(":memory:")) as made:
         for statement in (one for step in steps if step.number <= number for one in step.statements):
             made.execute(statement)
-        return _read_parts(made.execute)
+        return made.execute(_SCHEMA).fetchone()[0], _read_parts(made.execute)
 
 
 def _read_parts(execute: Execute) -> Parts:
