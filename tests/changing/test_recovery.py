@@ -5,8 +5,10 @@ import json
 import shutil
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
+from daily import one_in
 from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
 from memoryd import config
@@ -386,7 +388,7 @@ def test_a_copy_of_another_database_mends_nothing(scratch):
     assert scratch.query("SELECT text FROM alarm WHERE kind = ?", ALARM) == []
 
 
-@pytest.mark.parametrize("many", [1, 12, 25])
+@pytest.mark.parametrize("many", one_in(3, [12, 1, 25]))
 def test_a_backup_after_a_loss_loses_no_memory_however_much_came_later(scratch, tmp_path, many):
     before = rows(scratch)
     scratch.json("backup", str(tmp_path / "b"))
@@ -406,7 +408,7 @@ def test_a_backup_after_a_loss_loses_no_memory_however_much_came_later(scratch, 
     assert scratch.json("verify") == {"ok": True, "problems": []}
 
 
-@pytest.mark.parametrize("many", [1, 4])
+@pytest.mark.parametrize("many", one_in(2, [4, 1]))
 @pytest.mark.parametrize("lost", ["nothing", "journal", "copies", "database"])
 def test_a_backup_of_another_machine_that_went_on_by_itself_stays_whole(scratch, tmp_path, many, lost):
     saved = tmp_path / "saved"
@@ -666,8 +668,9 @@ def spoil(scratch, sql, table):
         scratch.change(made)
 
 
-@pytest.mark.parametrize("how", [("run", "--once"), ("facts", "add", "Lives in Graz.")], ids=["run", "command"])
-@pytest.mark.parametrize("flip", FLIPS)
+@pytest.mark.parametrize(
+    ("flip", "how"), one_in(3, product(FLIPS, [("run", "--once"), ("facts", "add", "Lives in Graz.")]))
+)
 def test_what_flips_while_memoryd_is_stopped_is_repaired_before_anything_trusts_it(scratch, flip, how):
     scratch.json("session", "end", "one")
     scratch.json("update", "--append", "The first office is in Graz.")

@@ -22,7 +22,7 @@ from memoryd import app
 from memoryd.changing import full_scan
 from memoryd.changing.written_blocks import find_written_blocks
 from memoryd.daemon.once import read_all
-from memoryd.database import sqlite, tables, texts
+from memoryd.database import library, sqlite, tables, texts
 from memoryd.database.texts import COLUMNS
 from memoryd.errors import StateError
 from memoryd.files import durable
@@ -468,7 +468,7 @@ def test_a_disk_too_full_to_write_the_database_anew_costs_no_attempt(scratch):
 
 
 def test_a_reader_that_stays_costs_no_attempt(scratch, monkeypatch):
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 1)  # of connections that are opened from now on
+    monkeypatch.setattr(library, "BUSY_TIMEOUT_MS", 1)  # of connections that are opened from now on
     with in_process(scratch) as app, sqlite.begin_read(app.engine) as reader:
         reader.exec_driver_sql("SELECT count(*) FROM turn").all()
         with pytest.raises(StateError, match="its log cannot be emptied") as caught:

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import pytest
 from chat_server import DONE, FAULTS, ChatServer, chunk, speak, usage
+from daily import one_in
 from model_world import World, rows, with_llm
 from second_reader_world import TRUTH, shown, told
 
@@ -275,7 +276,7 @@ def speak_at_once(text):
     return chunk(text) + chunk(None, "stop") + usage() + DONE
 
 
-@pytest.mark.parametrize("name", [*REPLIES, *ENDS, *TRANSPORT, *SLOW])
+@pytest.mark.parametrize("name", one_in(3, [*REPLIES, *ENDS, *TRANSPORT, *SLOW]))
 def test_after_any_reply_nothing_is_lost_and_nothing_made_up(name, dreamer):
     if name in REPLIES:
         text, state = REPLIES[name]

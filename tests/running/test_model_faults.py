@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 from chat_server import FAULTS, ChatServer, good
+from daily import one_in
 from model_world import KEY, World, queue, rows, the_run, with_llm
 
 
@@ -24,7 +25,7 @@ def test_there_are_enough_of_them():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", one_in(3, FAULTS))
 def test_fault(name, world):
     fault = FAULTS[name]
     world, server = world

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chat_server import ChatServer, refuse
+from daily import one_in
 from refine_world import (
     LAW,
     POSTGRES,
@@ -347,7 +348,7 @@ def test_there_are_as_many_sessions_as_the_bar_asks_for():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(2, CASES))
 def test_a_session(name, fresh):
     case = CASES[name]
     with ChatServer(case.part) as server:
