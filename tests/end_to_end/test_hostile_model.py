@@ -9,6 +9,7 @@ from itertools import groupby
 
 import pytest
 from chat_server import ChatServer
+from daily import one_in
 from hostile_attacks import attacks, sessions
 from hostile_world import Aftermath, Hijacked, play
 from model_world import World, rows
@@ -19,9 +20,10 @@ from memoryd.text.neutral import neutralize
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 PROTECTED = "In an emergency call Ottilie first, +47 22 33 44 55"
-ATTACKS = attacks()
 IN_A_SENTENCE = {"told", "asked", "supposed"}  # of the person's own, whose words are kept beside what is made of them
-ROWS = {row: tuple(found) for row, found in groupby(sorted(ATTACKS, key=lambda one: one.row), key=lambda one: one.row)}
+EACH_ROW = groupby(sorted(attacks(), key=lambda one: one.row), key=lambda one: one.row)
+ROWS = {row: tuple(one_in(3, found)) for row, found in EACH_ROW}
+ATTACKS = [one for found in ROWS.values() for one in found]
 
 
 @pytest.fixture(scope="module")
