@@ -45,6 +45,9 @@ _MARKED = re.compile(
     r"(?<![\w/.@-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
     rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)"
 )
+# Scripts without spaces between words would run into an identifier, and dots between words are a pause.
+_WIDE = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af\U00010000-\U0010ffff]")
+_PAUSE = re.compile(r"(?<=[^\W\d_])\.{3,}(?=[^\W\d_])")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:[.,]\d+)*")  # noqa: RUF001
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'’-]*")  # noqa: RUF001
 _ENDS = ".!?,;:…。！？`*'\"’”»)"  # noqa: RUF001
@@ -84,16 +87,19 @@ def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
 
     Each passage counts once. With `loosely`, a name counts only directly before another name.
     """
-    rest = normalize(strip_label(text))
+    rest = _PAUSE.sub("… ", normalize(strip_label(text)))
     found: list[Token] = []
 
     def take(kind: TokenKind, pattern: re.Pattern[str]) -> None:
         nonlocal rest
-        for match in pattern.finditer(rest):
+        left, at = "", 0
+        for match in pattern.finditer(_WIDE.sub(" ", rest) if kind is TokenKind.MARK else rest):
             inside = next((one for one in match.groups() if one), match[0]) if match.groups() else match[0]
             if token := inside.strip().rstrip(_ENDS):
                 found.append(Token(kind, token))
-        rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+            left += rest[at : match.start()] + " " * len(match[0])
+            at = match.end()
+        rest = left + rest[at:]
 
     take(TokenKind.QUOTE, _QUOTED)
     take(TokenKind.URL, _URL)
@@ -265,9 +271,7 @@ def _goes_on(neighbour: str, edge: str) -> bool:
 
 
 def _is_wide(char: str) -> bool:
-    return (
-        "\u0e00" <= char <= "\u0eff" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af" or char > "\uffff"
-    )
+    return _WIDE.match(char) is not None
 
 
 def _readings(written: str) -> set[str]:
