@@ -115,6 +115,25 @@ def count_eroded(connection: Connection, agent_id: str, now: str) -> int:
     return erosion.count_lost(_drops(connection, agent_id, now), live, estimate)
 
 
+def count_deletable(
+    connection: Connection, agent_id: str, now: str, percent: float, core: Sequence[Memory], changes: Sequence[Change]
+) -> int:
+    """Return the tokens of the core that the deletion limit still allows jobs to delete.
+
+    Args:
+        connection: of the state database.
+        agent_id: the agent.
+        now: UTC, ISO 8601.
+        percent: the limit, `guards.erosion_percent`.
+        core: the live core as it is after `changes`.
+        changes: changes of the core that are not written yet.
+    """
+    after = {one.id: one for one in (*(change.after for change in changes), *core)}
+    drops = [*_drops(connection, agent_id, now), *(drop for _, drop in erosion.drops_of(changes, after, now))]
+    eroded = erosion.count_lost(drops, [one.content for one in core], estimate)
+    return max(0, int((guards.core_tokens(core, estimate) + eroded) * percent / 100) - eroded)
+
+
 def _drops(connection: Connection, agent_id: str, now: str) -> list[Drop]:
     since = text_of(moment_of(now) - erosion.WINDOW)
     return erosion.select_window(audit.list_drops(connection, agent_id, since, but=HUMAN), now)

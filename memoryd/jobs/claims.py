@@ -54,6 +54,7 @@ FOREIGN = "it contains a command, package, host or address that occurs only in o
 EMPTY = "it is empty, longer than 1,200 characters, or contains [forgotten]"
 NOT_READ = "no second reader has confirmed it"
 LOSES = "it would lose a part of what it replaces"
+STAYS = "it would delete a rule, a preference or a promise"
 NOT_STANDING = "the words are not meant to hold in later sessions"
 OLDER = "the sentences that it cites are older than the memory that it would replace"
 NOT_NEWER = "it gives no newer value for the memory that it would replace"

@@ -19,12 +19,13 @@ from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.judging import class_question
 from memoryd.jobs.pieces import CitableSentence
 from memoryd.jobs.reader import POSITIVE, Question, ReaderAnswer, Subject
+from memoryd.ledger import steering
 from memoryd.ledger.floor import Material, Token, TokenKind, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.ledger.memory import Memory
 from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
-from memoryd.text.content import list_stems, measure_overlap
+from memoryd.text.content import list_stems, measure_overlap, strip_label
 from memoryd.text.portions import group_items
 
 _ROOM = 800  # characters of a batch that are reserved for the evidence of its decoy
@@ -53,7 +54,7 @@ class CondensationResult:
         draft: the draft.
         why: the reason for a refusal, from the closed list; empty if the draft is accepted.
         step: the step that decided.
-        token: the exact token that the draft adds or lacks.
+        token: the exact token that the draft adds or lacks, or the detail that it must not lose.
         gone: the lost details of each memory, by its id.
         lost: the tokens that each memory loses, by its id; None if no reader has named the losses, so that the caller
             must measure them.
@@ -80,18 +81,21 @@ class CondensationResult:
 
 
 def read(
-    drafts: Sequence[Draft], others: Iterable[Memory], judges: Judges
+    drafts: Sequence[Draft], others: Iterable[Memory], judges: Judges, deleted: Sequence[Memory] = ()
 ) -> Generator[Ask, Reply | None, Mapping[str, ReaderAnswer | None]]:
-    """Ask the second reader about drafts; return its answers by the key of their question.
+    """Ask the second reader about drafts and deletions; return its answers by the key of their question.
 
     Args:
         drafts: the drafts.
         others: the memories of the core, from which a decoy gets its evidence.
         judges: holds the instructions of the reader and its known answers.
+        deleted: the memories to delete; the reader is asked for their classes.
     """
 
     def ask_questions(answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
-        return [one for draft in drafts for one in list_questions(draft, answers)]
+        classes = [class_question(one.content) for one in deleted]
+        asked = [one for draft in drafts for one in list_questions(draft, answers)]
+        return [*asked, *(one for one in classes if one.key not in answers)]
 
     used = {part.id for draft in drafts for part in draft.parts}
     free = [one for one in others if one.id not in used and len(one.content) < _ROOM // 2]
@@ -145,10 +149,20 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
     whole = frozenset({MemoryClass.RULE, *([MemoryClass.PERSON] if len(draft.parts) < 2 else [])})
     for part in draft.parts:
         if part.id in losing and _class_of(part, answers, cues) in whole:
-            return CondensationResult(draft, reasons.LOSES, gone=named)
+            detail = next(iter(named.get(part.id, ())), "") or _list_lacking(part, draft)[0].text
+            return CondensationResult(draft, reasons.LOSES, token=detail, gone=named)
     gone = {part.id: _list_gone(part, draft, named.get(part.id, ())) for part in draft.parts}
     lost = {part.id: min(estimate(part.content), sum(map(estimate, gone[part.id]))) for part in draft.parts}
     return CondensationResult(draft, gone=gone, lost=lost)
+
+
+def is_rule(memory: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> bool:
+    """Return True for a rule, a preference or a promise, by the reader's label or else by its wording and heading."""
+    said, answer = strip_label(memory.content), answers.get(class_question(memory.content).key)
+    if answer is not None:
+        return answer.kind is MemoryClass.RULE
+    is_below = cues.kind_below(memory.heading or "") is MemoryClass.RULE
+    return is_below or steering.is_instruction(said) or steering.is_preference(said)
 
 
 # ── checks without a reader ──────────────────────────────────────────────────────────────────────────────────────

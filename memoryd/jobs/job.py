@@ -316,11 +316,15 @@ class EnterPhase:
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """Hold the result of a refinement's change: the changes, the refusals, and the present live core."""
+    """Hold the result of a refinement's change: the changes, the refusals, and the present live core.
+
+    `may_delete` is the number of tokens that the deletion limit still allows.
+    """
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     core: tuple[Memory, ...]
+    may_delete: int
 
 
 End = Done | NothingToDo | RejectedReply

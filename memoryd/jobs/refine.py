@@ -19,6 +19,7 @@ from memoryd.jobs.job import Ask, ChangeResult, ModelExchange, Operate, QuotedPi
 from memoryd.jobs.refinement import COMPLETED, RefinementSession, describe_memory, first_said, ledger_line
 from memoryd.jobs.refinement_tools import RefinementChange, SearchCall
 from memoryd.ledger.memory import Memory
+from memoryd.ledger.operation import Delete
 from memoryd.text.portions import group_items
 from memoryd.text.word_lists import list_words
 
@@ -40,8 +41,7 @@ class RefineInputs:
     core: tuple[Memory, ...]  # the live core, in the order of the file
     session: RefinementSession
     target: int  # tokens
-    eroded: int  # tokens of the core that runs have already deleted within the window of the deletion limit
-    erosion_percent: float
+    may_delete: int  # tokens that the deletion limit still allows
     consent: bool  # the agent must consent
     force: bool  # refine even if the core is below the target
     guide: str  # the agent's own description of how it wants to refine; may be empty
@@ -145,7 +145,10 @@ class Talk:
 
     def take(self, calls: Sequence[ToolCall]) -> Steps[tuple[str, ...]]:
         """Ask the second reader about the new texts of calls, carry the calls out, and return the result of each."""
-        answers = yield from read(self.session.drafts(calls, self.core), self.core.values(), self._judges)
+        changes = self.session.list_changes(calls, self.core)
+        drafts = [one.draft for one in changes if one.draft is not None]
+        deleted = [self.core[one.operation.id] for one in changes if isinstance(one.operation, Delete)]
+        answers = yield from read(drafts, self.core.values(), self._judges, deleted)
         results = []
         for call in calls:
             self.session, asked = self.session.call(call, self.core, answers, self._judges.cues)
@@ -191,12 +194,13 @@ def _numbers(inputs: RefineInputs) -> tuple[tuple[str, str], ...]:
     session, tokens = inputs.session, inputs.session.tokens
     protected = sum(memory.constitutional for memory in inputs.core)
     shrink = max(0, tokens - session.floor)
-    delete = max(0, int((tokens + inputs.eroded) * inputs.erosion_percent / 100) - inputs.eroded)
+    is_small = "; it is small enough, so merge only what is repeated or outdated" * (tokens <= inputs.target)
     told = [
-        f"Current core: {tokens:,} tokens; target: {inputs.target:,}",
+        f"Current core: {tokens:,} tokens; target: {inputs.target:,}{is_small}",
         f"memories: {len(inputs.core)}, of them protected: {protected}",
     ]
-    limits = {"may shrink by": shrink, "may delete": delete, "changes left": session.most_mutations - session.mutations}
+    left = session.most_mutations - session.mutations
+    limits = {"may shrink by": shrink, "may delete": inputs.may_delete, "changes left": left}
     return (("usage", "\n".join(told)), *((name, str(number)) for name, number in limits.items()))
 
 

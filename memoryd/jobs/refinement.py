@@ -14,14 +14,14 @@ from typing import Any
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import condensation, refinement_tools
-from memoryd.jobs.claims import LOSES, NOT_READ, ClaimOutcome, ClaimStep, Cues
-from memoryd.jobs.condensation import CondensationResult, Draft
+from memoryd.jobs.claims import LOSES, NOT_READ, STAYS, ClaimOutcome, ClaimStep, Cues
+from memoryd.jobs.condensation import CondensationResult
 from memoryd.jobs.job import ChangeResult, Operate, ToolCall
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.jobs.refinement_tools import CompleteCall, Misuse, RefinementChange, SearchCall
 from memoryd.ledger.guards import Caller, Guard, RefinementStart, core_tokens
 from memoryd.ledger.memory import Memory
-from memoryd.ledger.operation import Merge, Update
+from memoryd.ledger.operation import Delete, Merge, Update
 from memoryd.text.neutral import neutralize
 
 MOST_REPEATS = 3  # identical calls in a row that end it, because another one would have the same result
@@ -34,7 +34,7 @@ BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
 _LATE = "the refinement is over: nothing more is done"
 _LEAVE = "leave it, or make another call"
 _ALLOWED = {
-    LOSES: "say all of it, or leave it as it is; only a merge may drop details, not of rules, if `dropped` names them",
+    LOSES: "keep this too, or leave it as it is; details are left out only of facts of the project and of lessons",
     NOT_READ: "without a second reader, only the exact text of one of these memories may replace them; else leave them",
 }
 _SAY = "say only what these memories say, of all of them; merge fewer at once"
@@ -78,12 +78,12 @@ class RefinementSession:
     summary: str | None = None
     claims: tuple[Mapping[str, Any], ...] = ()
 
-    def drafts(self, calls: Sequence[ToolCall], core: Mapping[str, Memory]) -> tuple[Draft, ...]:
-        """Return the new texts of calls, about which a second reader is asked before they are carried out."""
+    def list_changes(self, calls: Sequence[ToolCall], core: Mapping[str, Memory]) -> tuple[RefinementChange, ...]:
+        """Return the changes of calls, about which a second reader is asked before they are carried out."""
         if self.ended is not None or self.mutations >= self.most_mutations:
             return ()
         asked = (refinement_tools.read(call, core, self.mode) for call in calls[: self.most_steps])
-        return tuple(one.draft for one in asked if isinstance(one, RefinementChange) and one.draft is not None)
+        return tuple(one for one in asked if isinstance(one, RefinementChange))
 
     def call(
         self, call: ToolCall, core: Mapping[str, Memory], answers: Mapping[str, ReaderAnswer | None], cues: Cues
@@ -109,6 +109,9 @@ class RefinementSession:
         if isinstance(asked, RefinementChange) and self.mutations >= self.most_mutations:
             why = f"{self.most_mutations} changes are all that one refinement may make"
             asked = Misuse(why, f"call {refinement_tools.COMPLETE}", str(Guard.CAP), asked.ids)
+        deleted = asked.operation if isinstance(asked, RefinementChange) else None
+        if isinstance(deleted, Delete) and condensation.is_rule(core[deleted.id], answers, cues):
+            asked = Misuse(STAYS, "leave it; only a person deletes it", str(ClaimStep.READER), (deleted.id,))
         if isinstance(asked, Misuse):
             text = _render_answer(error=asked.why, allowed=asked.allowed)
             return counted.note_call(call.name, asked.verdict, asked.ids), text
@@ -187,7 +190,13 @@ class RefinementSession:
         left = core_tokens(done.core, estimate)
         shrink, spare, lost = max(0, left - self.floor), moved.most_mutations - moved.mutations, _count_lost(cut)
         text = _render_answer(
-            ok=True, new_ids=new, core_tokens=left, may_shrink_by=shrink, changes_left=spare, lost_tokens=lost
+            ok=True,
+            new_ids=new,
+            core_tokens=left,
+            may_shrink_by=shrink,
+            may_delete=done.may_delete,
+            changes_left=spare,
+            lost_tokens=lost,
         )
         return moved, text
 

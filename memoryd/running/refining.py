@@ -174,13 +174,11 @@ class Refiner:
         """Return the inputs on the present core."""
         core, settings = self.core(), self.source.settings
         tokens = self.runner.answerer.room_of(settings, self.run.agent_id)
-        lost = sqlite.read(self.writer.engine, guard_check.count_eroded, self.run.agent_id, self.writer.now())
         return RefineInputs(
             core=tuple(core),
             session=self._begin_session(core),
             target=settings.refine.target_tokens,
-            eroded=lost,
-            erosion_percent=self.writer.limits.erosion_percent,
+            may_delete=self._count_deletable(core),
             consent=settings.refine.consent,
             force=bool(self.run.options.get("force")),
             guide=self._guide(),
@@ -202,6 +200,10 @@ class Refiner:
             most_mutations=limits.max_mutations,
             most_steps=settings.max_steps,
         )
+
+    def _count_deletable(self, core: Sequence[Memory]) -> int:
+        args = (self.writer.now(), self.writer.limits.erosion_percent, core, self.sandbox.changes)
+        return sqlite.read(self.writer.engine, guard_check.count_deletable, self.run.agent_id, *args)
 
     def _guide(self) -> str:
         path = self.source.settings.get_agent(self.run.agent_id).guide
@@ -328,7 +330,8 @@ class Refiner:
             refusals: Sequence[Refusal] = (Refusal(Guard.TAINT, tuple(step.operate.seen), error.what),)
         else:
             changes, refusals = self.apply_step(step)
-        return ChangeResult(tuple(changes), tuple(refusals), tuple(self.core()))
+        core = self.core()
+        return ChangeResult(tuple(changes), tuple(refusals), tuple(core), self._count_deletable(core))
 
     def apply_step(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
         """Let the guards judge a change, and write what they accept. Until then, the run report names the change."""

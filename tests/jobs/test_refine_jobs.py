@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from ledger_world import core_memory
 
 from memoryd.jobs import refine, refinement_tools, tally
-from memoryd.jobs.claims import Judges
+from memoryd.jobs.claims import STAYS, Judges
 from memoryd.jobs.condensation import Draft
 from memoryd.jobs.condensation import read as ask_about
 from memoryd.jobs.job import Reply, ToolCall, drive
+from memoryd.jobs.judging import class_question
+from memoryd.jobs.reader import ReaderAnswer
 from memoryd.jobs.refinement import RefinementSession, describe_memory, ledger_line
 from memoryd.jobs.refinement_tools import CompleteCall, Misuse, RefinementChange, SearchCall
 from memoryd.ledger.memory import Ending
@@ -215,7 +218,9 @@ def test_a_new_text_that_a_reader_supports_is_a_cut_with_what_is_lost():
         ]
         return Reply(json.dumps(says), "stop", "m")
 
-    reading = drive(ask_about(SESSION.drafts([call], CORE), CORE.values(), Judges(CueJudge())), answer)
+    reading = drive(
+        ask_about([one.draft for one in SESSION.list_changes([call], CORE)], CORE.values(), Judges(CueJudge())), answer
+    )
     session, cut = called("consolidate_memories", given, reading)
     assert cut.operation.lost == {C: 2 + 5 + 1 + 1, D: 0}
     row = session.claims[0]
@@ -223,6 +228,39 @@ def test_a_new_text_that_a_reader_supports_is_a_cut_with_what_is_lost():
     assert set(row["dropped"]) == {"two cats", "a reader's own words", "Mia", "Tom"}
     barred = session.bar_text(cut, "too much").claims[0]
     assert (barred["verdict"], barred["step"], barred["why"]) == ("refused", "guard", "too much")
+
+
+def labels(**kinds):
+    """The answers of a reader that labels memories."""
+    return {class_question(CORE[one].content).key: ReaderAnswer(kind) for one, kind in kinds.items()}
+
+
+def test_no_rule_is_deleted_by_the_readers_label_or_else_by_its_wording():
+    for reading, one, stays in (
+        (labels(**{B: "rule"}), B, True), (labels(**{B: "lesson"}), B, False), (labels(**{D: "rule"}), D, True),
+        (labels(**{D: "unclear"}), D, True), (NOTHING_READ, B, True), (NOTHING_READ, D, False),
+    ):  # fmt: skip
+        session, asked = called("delete_memory", {"id": one}, reading)
+        if stays:
+            assert json.loads(asked)["error"] == STAYS
+            assert session.timeline[-1] == {"tool": "delete_memory", "ids": [one], "verdict": "reader"}
+        else:
+            assert asked.operation == Delete(one)
+    below = CORE | {D: replace(CORE[D], heading="Preferences")}
+    call = ToolCall("c", "delete_memory", json.dumps({"id": D}))
+    assert STAYS in SESSION.call(call, below, NOTHING_READ, CueJudge())[1]
+
+
+def test_the_reader_is_asked_about_each_memory_that_would_be_deleted():
+    asked = []
+
+    def answer(ask):
+        asked.extend(one for _, one in ask.about.questions)
+
+    calls = [ToolCall("c", "delete_memory", json.dumps({"id": one})) for one in (B, D)]
+    deleted = [CORE[one.operation.id] for one in SESSION.list_changes(calls, CORE)]
+    drive(ask_about([], CORE.values(), Judges(CueJudge()), deleted), answer)
+    assert {class_question(TEXTS[1]), class_question(TEXTS[3])} <= set(asked)
 
 
 def test_where_only_duplicates_may_go_no_text_comes_in():

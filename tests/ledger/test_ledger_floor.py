@@ -181,6 +181,26 @@ def test_more_material_never_takes_a_token_away(claim, said):
     assert set(lacking(claim, said, claim)) <= set(lacking(claim, said))
 
 
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("在登录/网络失败时不报错退出", "登录失败或网络失败时不要报错退出"),
+        ("ログイン/ログアウトは非同期です", "ログインとログアウトは非同期です"),
+        ("写入config.json并重启", "日志写在 config.json 里然后重启"),
+        ("Crash detection is boring", "crash detection is...boring and table stakes"),
+        ("crash detection is...boring", "Crash detection is boring"),
+    ],
+)
+def test_a_slash_between_wide_characters_and_dots_between_words_make_no_identifier(claim, said):
+    assert lacking(claim, said) == []
+
+
+def test_an_identifier_among_wide_characters_is_one_without_them():
+    assert lacking("写入setup.json并重启", "日志写在 config.json 里然后重启") == ["setup.json"]
+    assert lacking("看src/b.py与v1.2.4", "看 src/a.py 与 v1.2.3") == ["src/b.py", "v1.2.4"]
+    assert lacking("Use main..topic", "Use main..feature") == ["main..topic"]
+
+
 def test_the_kinds_of_tokens_in_their_order():
     found = find_tokens(
         'He told Anna on 2025-03-03 to run `make all` 3 times in src/app.py, see https://example.org/x, "so it is".'

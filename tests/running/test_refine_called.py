@@ -11,6 +11,7 @@ from mcp_world import Agent, door, ids_of
 from refine_world import PROMISE, TEXTS, CrashError, Template, by_words, crash, end_process, plays
 
 from memoryd.database import sqlite
+from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import MemoryKind
 from memoryd.requests import context
 from memoryd.running import called_refining, refining
@@ -65,6 +66,27 @@ def test_an_agent_refines_its_own_core_in_one_run(world):
         assert "Compressed 2 → 1" in told
         assert "deploy keys" not in told, "what the agent says of itself gives it no orders"
         assert len(world.scratch.query("SELECT id FROM job_run WHERE kind = 'refine'")) == 1
+
+
+@pytest.mark.parametrize("proposes", [False, True])
+def test_each_answer_says_how_much_may_still_be_deleted_and_more_ends_it(world, proposes):
+    if proposes:
+        world.scratch.write_config(modes=world.scratch.settings["modes"] | {"refine": "propose"})
+        world.configure()
+    with world.open() as app:
+        sizes = {text: estimate(text) for text in TEXTS}
+        left = [int(world.tokens() * app.settings.guards.erosion_percent / 100)]
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        for text in (TEXTS[6], TEXTS[0], TEXTS[8], TEXTS[5], TEXTS[2], TEXTS[7]):
+            told = agent("delete_memory", id=ids_of(agent, text)[0])
+            if told["over"]:
+                assert sizes[text] > left[-1], "all that was left did not suffice"
+                break
+            left.append(told["may_delete"])
+    assert "erosion" in told["why"]
+    assert left == sorted(left, reverse=True)
+    assert len(set(left)) >= 3
 
 
 def test_the_breaker_takes_an_agents_own_refinement_back(world):

@@ -35,9 +35,9 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TURN = re.compile(r"^\[(\d+)\] .*\n(?:    .*\n)*", re.MULTILINE)
 _WITHOUT = "memory_search searches all that is remembered, memory_get reads it, memory_update changes MEMORY.md"
 OPEN_STATES = frozenset({"requested", "given"})
-# Numbers in the answer of a refinement: tokens of the core, how many tokens it may still shrink by, changes left, and
-# tokens of details that the new text drops.
-_COUNTED = ("core_tokens", "may_shrink_by", "changes_left", "lost_tokens")
+# Numbers in the answer of a refinement: tokens of the core, by how many it may still shrink, how many may be deleted,
+# changes left, and tokens of details that the new text drops.
+_COUNTED = ("core_tokens", "may_shrink_by", "may_delete", "changes_left", "lost_tokens")
 _ASKS = ("id", "state", "uid", "purpose", "seconds", "requested_at", "expires_at")  # fields of an access request
 
 
