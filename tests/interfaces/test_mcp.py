@@ -31,7 +31,7 @@ from memoryd.finding.indexing import TIERS
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Bound, CallKind, Calls
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
-from memoryd.interfaces.mcp.serving import InputStream, UnansweredRequests
+from memoryd.interfaces.mcp.serving import take_requests
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, MemoryTools
 from memoryd.interfaces.mcp.values import UpdateArguments
 from memoryd.requests.rate import Bucket
@@ -205,9 +205,12 @@ def test_a_request_with_half_a_character_is_answered(said, taken):
 
     async def received():
         send, receive = anyio.create_memory_object_stream(1)
-        async with send, receive:
-            await send.send(caught.value)
-            return await InputStream(receive, UnansweredRequests(1)).receive()
+        into, taken = anyio.create_memory_object_stream(1)
+        async with receive, taken:
+            async with send:
+                await send.send(caught.value)
+            await take_requests(receive, into, {}, 0)
+            return await taken.receive()
 
     found = anyio.run(received)
     if taken is None:

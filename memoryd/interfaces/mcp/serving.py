@@ -13,7 +13,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any
 
 import anyio
 import uvicorn
@@ -38,9 +39,7 @@ MOST_ACCEPTED = 64  # connections accepted at a time, before requests are read
 HEAD_SECONDS = 5.0  # for the head of a request, before a silent connection is closed
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 Received = SessionMessage | Exception
-
-
-S = TypeVar("S", bound="ReadStream[Any] | WriteStream[Any]")
+Unanswered = dict[str | int | None, anyio.Event]  # each request by its id, with the event of its answer
 
 
 async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, close: Callable[[], None]) -> None:
@@ -52,9 +51,12 @@ async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, clos
         tasks.start_soon(_end_by_signal, calls, close)
         tasks.start_soon(_tick, scrubber)
         async with stdio_server() as (read, write):
-            unanswered = UnansweredRequests(CallKind.WRITE.value.seconds)
-            options = server.create_initialization_options()
-            await server.run(InputStream(read, unanswered), OutputStream(write, unanswered), options)
+            unanswered: Unanswered = {}
+            into, received = anyio.create_memory_object_stream[Received]()
+            outgoing, answers = anyio.create_memory_object_stream[SessionMessage]()
+            tasks.start_soon(take_requests, read, into, unanswered, CallKind.WRITE.value.seconds)
+            tasks.start_soon(_send_answers, answers, write, unanswered)
+            await server.run(received, outgoing, server.create_initialization_options())
         await calls.drain(GRACE)
         tasks.cancel_scope.cancel()
 
@@ -142,59 +144,25 @@ async def _stop_by_signal(web: uvicorn.Server) -> None:
             web.should_exit = True
 
 
-class UnansweredRequests:
-    """Hold the ids of the requests that wait for an answer."""
-
-    def __init__(self, seconds: float) -> None:
-        """Start without requests. `wait` takes at most `seconds`."""
-        self._ids: set[str | int | None] = set()
-        self._seconds = seconds
-        self._changed = anyio.Event()
-
-    def take(self, request: JSONRPCRequest) -> ServerMessageMetadata:
-        """Add a request. The returned metadata removes it if it is cancelled and gets no answer."""
-        self._ids.add(request.id)
-
-        async def drop_request() -> None:
-            self.note_answer(request.id)
-
-        return ServerMessageMetadata(on_request_unanswered=drop_request)
-
-    def note_answer(self, request_id: str | int | None) -> None:
-        """Remove a request that was answered or cancelled."""
-        self._ids.discard(request_id)
-        self._changed.set()
-
-    async def wait(self) -> None:
-        """Wait until all requests are answered, or the time is over."""
-        with anyio.move_on_after(self._seconds):
-            while self._ids:
-                self._changed = anyio.Event()
-                await self._changed.wait()
+async def take_requests(
+    read: "ReadStream[Received]", into: ObjectSendStream[Received], unanswered: Unanswered, seconds: float
+) -> None:
+    """Pass the incoming messages on. Delay their end until all requests are answered, at most for `seconds`."""
+    async with into:
+        async for found in read:
+            message = _fix_line(found) if isinstance(found, ValidationError) else found
+            if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCRequest):
+                unanswered[message.message.id] = answered = anyio.Event()
+                message.metadata = ServerMessageMetadata(on_request_unanswered=partial(_drop_request, answered))
+            await into.send(message)
+        with anyio.move_on_after(seconds):
+            for answered in [*unanswered.values()]:
+                await answered.wait()
 
 
-class _Stream(Generic[S]):
-    def __init__(self, inner: S, unanswered: UnansweredRequests) -> None:
-        self._inner = inner
-        self._unanswered = unanswered
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class InputStream(_Stream["ReadStream[Received]"], ObjectReceiveStream[Received]):
-    """Read the incoming stream. Its end is delayed until all requests are answered."""
-
-    async def receive(self) -> Received:
-        try:
-            found = await self._inner.receive()
-        except anyio.EndOfStream:
-            await self._unanswered.wait()
-            raise
-        found = _fix_line(found) if isinstance(found, ValidationError) else found
-        if isinstance(found, SessionMessage) and isinstance(found.message, JSONRPCRequest):
-            found.metadata = self._unanswered.take(found.message)
-        return found
+async def _drop_request(answered: anyio.Event) -> None:
+    """Wait no longer for a request that was cancelled and gets no answer."""
+    answered.set()
 
 
 def _fix_line(error: ValidationError) -> Received:
@@ -210,10 +178,12 @@ def _fix_line(error: ValidationError) -> Received:
         return error
 
 
-class OutputStream(_Stream["WriteStream[SessionMessage]"], ObjectSendStream[SessionMessage]):
-    """Write the outgoing stream, and note which requests it answers."""
-
-    async def send(self, item: SessionMessage) -> None:
-        await self._inner.send(item)
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._unanswered.note_answer(item.message.id)
+async def _send_answers(
+    answers: ObjectReceiveStream[SessionMessage], write: "WriteStream[SessionMessage]", unanswered: Unanswered
+) -> None:
+    """Pass the outgoing messages on, and note which requests they answer."""
+    async with write:
+        async for item in answers:
+            await write.send(item)
+            if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id in unanswered:
+                unanswered.pop(item.message.id).set()
