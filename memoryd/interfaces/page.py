@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
 @click.option("--hash", "hashes", is_flag=True, help="Ask for a passphrase and print its hash for admin.users.")
-@click.option("--serve", "child", is_flag=True, hidden=True, help="Serve without a link.")
 @click.option("--listener", type=(int, float), hidden=True, help="The daemon's open socket, and since when it is open.")
 @passed
-def admin(call: Call, *, opens: bool, hashes: bool, child: bool, listener: tuple[int, float] | None) -> None:
+def admin(call: Call, *, opens: bool, hashes: bool, listener: tuple[int, float] | None) -> None:
     """Print a one-time link to the admin page. If nobody serves the page, serves it until interrupted."""
     from memoryd.admin import links
     from memoryd.files import trust
@@ -42,13 +41,13 @@ def admin(call: Call, *, opens: bool, hashes: bool, child: bool, listener: tuple
     settings = call.settings()
     trust.require(settings)
     lock = Lock(settings.state_dir / links.LOCK)
-    if listener is None and not child and lock.holder() is not None:
+    if listener is None and lock.holder() is not None:
         _show(call, links.make_link(settings), opens=opens)
         return
     from memoryd.admin import server
 
     def show_link(_address: str) -> None:
-        if listener is None and not child:
+        if listener is None:
             _show(call, links.make_link(settings), opens=opens)
 
     # The log creates the state folder, which the lock needs. A daemon that opened the socket holds the lock itself.

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from memoryd.changing.plan import OutdatedError
 from memoryd.database.runs import Run
-from memoryd.errors import AwayError, MemorydError
+from memoryd.errors import MemorydError
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, joint
 from memoryd.jobs.job import Ask, Done, End, NothingToDo, RejectedReply, Reply, Steps, drive
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
 from memoryd.running import dreaming, extraction, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
-from memoryd.running.runner import REDECIDED_MAX, Runner
+from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader, keep_whole, sum_tokens
 
 
@@ -60,23 +59,18 @@ def carry_out(runner: Runner, run: Run) -> None:
         runner.commit(run, inputs, writer)
         return
     deciding = _Decision(runner, run, kind, inputs, reader)
-    end: End | None = None
-    for _ in range(REDECIDED_MAX):
-        end = deciding.decide(end)
+
+    def attempt() -> None:
+        if isinstance(deciding.end, Done) and deciding.end.decide_again and kind.again:  # the core has changed
+            deciding.inputs = kind.again(source, run, deciding.inputs)
+            deciding.end = deciding.end.decide_again(deciding.inputs)
+        end = deciding.decide()
         if isinstance(end, RejectedReply):
             raise RejectedReplyError(end.why)
         told = replace(end, receipt=end.receipt | deciding.receipt())
-        try:
-            runner.commit(run, told, writer, reply=deciding.written, phases=deciding.phases)
-        except OutdatedError as error:
-            if kind.again is None or not isinstance(end, Done) or end.decide_again is None:
-                raise
-            runner.log.info("decided again", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
-            deciding.inputs = kind.again(source, run, deciding.inputs)
-            end = end.decide_again(deciding.inputs)
-        else:
-            return
-    raise AwayError("the core changes all the time", str(workspace), "the run is tried again")
+        runner.commit(run, told, writer, reply=deciding.written, phases=deciding.phases)
+
+    runner.decide_anew(run, "the core changes", attempt)
 
 
 @dataclass(slots=True)
@@ -92,6 +86,7 @@ class _Decision:
     written: Reply | None = None  # … and the reply to it, for the run report
     phases: dict[str, float] = field(default_factory=dict)  # phase → time when it began, monotonic
     repairs: list[Reply] = field(default_factory=list)  # replies to questions about refused claims
+    end: End | None = None  # the decision; its commit may have failed, because the core has changed
 
     def receipt(self) -> dict[str, Any]:
         """Return values for the run report: what the second reader and the repairs did and cost."""
@@ -101,20 +96,17 @@ class _Decision:
             found |= {REPAIR: {"questions": len(spent), **sum_tokens(spent)}}
         return found
 
-    def decide(self, end: End | None) -> End:
-        """Return the decision of the job. If its reply is rejected, ask for another one.
-
-        A decision in `end` is returned as it is, unless it is a rejection.
-        """
+    def decide(self) -> End:
+        """Return the decision of the job, or the one that is in `end`. If a reply is rejected, ask for another one."""
         while True:
-            end = end or drive(self.kind.decide(self.inputs), self._answer, self._enter)
+            end = self.end = self.end or drive(self.kind.decide(self.inputs), self._answer, self._enter)
             self.runner.go_on(self.run)
             author, written = self.author, self.written
             if not (isinstance(end, RejectedReply) and author and written and written.backend != OFFLINE):
                 return end
             # Even if a later question caused the rejection, only another reply to the first question can help.
             self.written = self.runner.answerer.after_rejection(author, written, end.why)
-            end = None
+            self.end = None
 
     def _enter(self, phase: str) -> None:
         self.runner.go_on(self.run)

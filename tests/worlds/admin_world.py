@@ -221,7 +221,7 @@ def audited(scratch, like="%"):
 @contextlib.contextmanager
 def served(scratch):
     """The page in a process of its own; a function that makes a link."""
-    words = ["-m", "memoryd", "--config", str(scratch.config), "admin", "--serve"]
+    words = ["-m", "memoryd", "--config", str(scratch.config), "admin"]
     process = forks.start(words, stdout=subprocess.DEVNULL)
     address = urllib.parse.urlsplit("//" + scratch.settings["admin"]["listen"])
 
