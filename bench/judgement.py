@@ -351,7 +351,7 @@ def refine_row(play: dict[str, Any], claim: dict[str, Any], reading: Reading, *,
     if first["verdict"] == "kept":
         return first
     about = {"replaces": [play["core"][int(one[1:]) - 1]["text"] for one in claim.get("merge") or [claim["update"]]]}
-    found = reading.repaired(claim["text"], first["why"], about, honest=honest)
+    found = reading.repaired(claim["text"], first["step"].partition(": ")[0], about, honest=honest)
     if not found.get("text"):
         return first
     again = claim | {"text": found["text"]} | ({"dropped": found["dropped"]} if "dropped" in found else {})
@@ -370,7 +370,7 @@ def _called(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -> di
     tokens = sum(estimate(one.content) for one in memories)
     session = RefinementSession("normal", tokens, frozenset(ids.values()), 0, 25, 60)
     inputs = refine.RefineInputs(
-        core=tuple(memories), session=session, target=10, eroded=0, erosion_percent=100, consent=False, force=True,
+        core=tuple(memories), session=session, target=10, may_delete=10_000, consent=False, force=True,
         guide="",
         room=100_000, instructions=_prompt("refine"), consent_instructions="", judges=judges(),
     )  # fmt: skip

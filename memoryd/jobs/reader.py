@@ -78,11 +78,12 @@ class Question:
         """Return the question as the JSON object that the reader gets, with `name` as its id."""
         # Sentences of one day are in their order, and a question about scope depends only on the order.
         is_dated = self.subject is not Subject.SCOPE or len({line.at[:10] for line in self.evidence}) > 1
+        ids = {line.text: line.id for line in self.evidence}  # a text that is shown as evidence is not shown again
         return {
             "id": name,
             "ask": str(self.subject),
             "claim": self.claim,
-            **({"replaces": list(self.replaces)} if self.replaces else {}),
+            **({"replaces": [ids.get(one, one) for one in self.replaces]} if self.replaces else {}),
             "evidence": [
                 {
                     "id": line.id,
