@@ -582,6 +582,22 @@ def test_the_room_that_merging_leaves_goes_back_to_the_disk(world, monkeypatch):
     assert world.recall.indexer.problems(world.agent) == []
 
 
+def test_a_search_without_a_daemon_gives_free_room_back_to_the_disk(world):
+    for number in range(SEGMENTS):
+        world.turn(" ".join(f"kumquat{number}x{word}" for word in range(1500)))
+    world.search("kumquat0x0")
+    with world.index.begin_write() as tables:
+        tables.remove(1, range(1, SEGMENTS))
+        while tables.merge(1):
+            pass
+    with world.index.begin_read() as tables:
+        assert tables.is_loose()
+    world.turn("an orchard")
+    assert ("session:s1", SEGMENTS + 1) in world.places("orchard")
+    with world.index.begin_read() as tables:
+        assert not tables.is_loose()
+
+
 def test_what_is_new_is_found_without_sorting_all_turns(world, monkeypatch):
     asked = set()
     stream = DatabaseReader.stream
