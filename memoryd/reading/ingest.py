@@ -649,9 +649,9 @@ class Ingest:
         """Wait for the scans of a batch and put the results into it; return the ids that could not be scanned."""
         results = [scan.result(self.progress) for scan in batch.scans]
         names = dict(ChainMap(*(names for _, names in results)))
-        skipped = self.scrubber.names(batch.collect_skipped(), self.progress)
-        batch.take_scanned([one for texts, _ in results for one in texts], skipped | names)
-        return {name for name, kept in names.items() if kept is None}
+        batch.take_scanned([one for texts, _ in results for one in texts], names)
+        unscanned = {name for name, kept in names.items() if kept is None}
+        return unscanned and unscanned & batch.names()  # a skipped record of such a name is only counted as `other`
 
     def _store_scanned(self, batch: IngestBatch, unscanned: set[str]) -> None:
         """Store a batch in one transaction; if that fails, store its transcripts one by one."""

@@ -77,18 +77,18 @@ class IngestBatch:
             self.rows[key] = cursor.row()
 
     def scan(self, scrubber: Scrubber) -> None:
-        """Begin to scan the turns that were added since the last call, with their names."""
+        """Begin to scan the turns that were added since the last call, with their names.
+
+        After `freeze`, the names of skipped records, which come from transcripts too, are scanned with them.
+        """
         texts = [found.turn.text for found in self.found[self.begun :]]
-        self.scans.append(scrubber.begin(texts, self.names(self.begun)))
+        names = self.names(self.begun).union(*(json.loads(row["skipped"]) for row in self.rows.values()))
+        self.scans.append(scrubber.begin(texts, names))
         self.begun = len(self.found)
 
     def names(self, begin: int = 0) -> set[str]:
         """Return the ids and names in the turns, from `begin` on, that come from transcripts."""
         return set().union(*(_GET_NAMES(found.turn) for found in self.found[begin:])) - {None}
-
-    def collect_skipped(self) -> set[str]:
-        """Return the names of skipped records, which come from transcripts too."""
-        return {name for row in self.rows.values() for name in json.loads(row["skipped"])}
 
     def take_scanned(self, scanned: Sequence[ScrubbedText | None], kept: Mapping[str, str | None]) -> None:
         """Replace texts and names by their redacted forms. A name that could not be scanned stays unchanged.

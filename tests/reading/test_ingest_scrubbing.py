@@ -132,6 +132,19 @@ def test_a_type_that_is_a_secret_is_counted_as_another(world):
     assert json.loads(row["skipped"])["other"] == 2
 
 
+def test_a_type_is_scanned_with_the_texts_of_its_batch_so_that_it_waits_for_no_other(world, scanner, monkeypatch):
+    scan, threads = scanner.scan, {}
+
+    def scan_noted(texts, *more):
+        threads.update(dict.fromkeys(texts, threading.current_thread().name))
+        return scan(texts, *more)
+
+    monkeypatch.setattr(scanner, "scan", scan_noted)
+    world.write("a.jsonl", lines([claude(1, "one"), typed("file-history")]))
+    world.poll()
+    assert (threads["one"], threads["file-history"]) == ("scan", "scan")
+
+
 def typed(name: str) -> bytes:
     return json.dumps({"type": name, "sessionId": "s"}).encode()
 
@@ -461,6 +474,7 @@ def test_an_id_that_also_names_a_skipped_record_stays_out_if_its_second_scan_fai
         return {SECRET: None} if SECRET in given and asked.count(True) > 1 else scan(given, *more)
 
     monkeypatch.setattr(world.scrubber, "names", scan_once)
+    monkeypatch.setattr(ingest, "FLUSH_BYTES", 2)  # so that the turn is scanned before the batch is complete
     world.write("a.jsonl", lines([with_id(1, "one", SECRET), typed(SECRET)]))
     world.poll()
     assert asked.count(True) == 2

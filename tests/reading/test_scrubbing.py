@@ -245,8 +245,8 @@ def test_what_cannot_be_scanned_is_not_let_through(scrubber, scanner, gone):
 
 
 def test_names_that_were_scanned_beside_texts_are_known(scrubber, scanner):
-    _, names = scrubber.begin(["a"], ["/srv/shop", f"id-{SECRET}"]).result()
-    assert names == {"/srv/shop": "/srv/shop", f"id-{SECRET}": hash_name(f"id-{SECRET}")}
+    _, names = scrubber.begin(["a"], ["/srv/shop.2", f"id-{SECRET}"]).result()
+    assert names == {"/srv/shop.2": "/srv/shop.2", f"id-{SECRET}": hash_name(f"id-{SECRET}")}
     asked = len(scanner.calls)
     assert scrubber.names(names) == names
     assert len(scanner.calls) == asked
@@ -255,14 +255,17 @@ def test_names_that_were_scanned_beside_texts_are_known(scrubber, scanner):
 def test_a_name_is_asked_for_once_and_an_ordinary_id_never(scrubber, scanner):
     names = [
         "0b5c0a1e-0000-4000-8000-000000000001",
+        "0b5c0a1e-0000-4000-8000-000000000001/agent-a0b1c2d3e4f506172",
         "toolu_01AbCdEfGhIjKlMnOpQrSt",
         "Bash",
+        "/srv/shop/front-end",
         f"id-{SECRET}",
-        "/srv/shop",
+        f"/srv/{SECRET}",
+        "/srv/abcd-efgh-ijkl-mnop",
     ]
     first = scrubber.names(names)
     assert first == {name: hash_name(name) if SECRET in name else name for name in names}
-    assert sorted(scanner.calls[0]) == sorted(names[3:])
+    assert sorted(scanner.calls[0]) == sorted(names[5:])
     assert scrubber.names(names) == first
     assert len(scanner.calls) == 1
 
