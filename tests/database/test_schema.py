@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import stat
+from contextlib import closing
 from datetime import timedelta
 from importlib import resources
 
@@ -60,6 +61,16 @@ def test_the_migrations_come_to_the_schema_of_a_new_database(tmp_path):
     assert shape(migrated) == shape(fresh)
     assert schema.migrate(fresh) == number
     assert schema.migrate(migrated) == number  # a second time changes nothing
+
+
+def test_a_new_database_has_small_pages_and_an_older_one_keeps_its_own(tmp_path):
+    with closing(load_library().connect(tmp_path / "older.db")) as older:
+        older.executescript("PRAGMA page_size=4096; PRAGMA journal_mode=WAL; CREATE TABLE note (text); DROP TABLE note")
+    for name, size in (("new.db", 2048), ("older.db", 4096)):
+        engine = schema.open_database(tmp_path / name, now="2026").engine
+        assert sqlite.read(engine, query.fetch_number, "PRAGMA page_size") == size
+        assert sqlite.read(engine, query.fetch_number, "PRAGMA user_version") == reads.newest_schema()
+        engine.dispose()
 
 
 def test_a_session_reads_rows_as_objects_in_the_readers_own_transaction(tmp_path):
