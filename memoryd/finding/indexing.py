@@ -220,12 +220,16 @@ class Indexer:
 
     def _turns(self, agent_id: str) -> bool:
         """Index one portion of new turns; return True if there may be more."""
+        with self.index.begin_read() as tables, self.database.begin_read() as reader:
+            is_done, is_loose = not _turn_work(reader, agent_id, tables.progress(agent_id)), tables.is_loose()
+        if is_done:
+            if is_loose:  # only the daemon calls `settle`
+                with self.index.begin_write() as tables:
+                    tables.give_back()
+            return False
         with self.index.begin_write() as tables, self.database.begin_read() as reader:
             number = tables.number(agent_id)
             progress = tables.progress(agent_id)
-            if not _turn_work(reader, agent_id, progress):
-                tables.give_back()  # `settle` may never come, because only the daemon calls it
-                return False
             rows = _new_turns(reader, agent_id, progress)
             tables.expect(number, much=sum(row[4] for row in rows) > MUCH)
             for session_id, (low, high) in _ranges(rows).items():
