@@ -27,6 +27,7 @@ from memoryd.text.neutral import neutralize
 MOST_REPEATS = 3  # identical calls in a row that end it, because another one would have the same result
 MOST_TOLD = 300  # the most calls that the run report lists one by one
 MOST_FOUND = 20
+_LONGEST_HEADING = 60  # characters that are shown
 COMPLETED = "completed"
 CANCELLED = "cancelled by hand"
 BREAKER = "breaker"
@@ -317,9 +318,10 @@ def ledger_line(memory: Memory) -> str:
 
 
 def describe_memory(memory: Memory) -> str:
-    """Return what the prompt shows beside a memory: whether it is protected, its tokens and its tags."""
+    """Return what the prompt shows beside a memory: whether it is protected, its heading, its tokens and its tags."""
+    below = f" below {neutralize(memory.heading)[:_LONGEST_HEADING]}" if memory.heading else ""
     tags = "".join(f", #{neutralize(tag)}" for tag in memory.tags)
-    return f"{PROTECTED if memory.constitutional else 'memory'}, {estimate(memory.content)} tokens{tags}"
+    return f"{PROTECTED if memory.constitutional else 'memory'}{below}, {estimate(memory.content)} tokens{tags}"
 
 
 def first_said(memory: Memory) -> str:

@@ -48,13 +48,14 @@ def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
             {"role": "user", "content": _encodable(ask.text)},
         ]
     given = [_render_value(name, text) for name, text in ask.context]
-    system = ask.instructions.strip() + _QUOTING
+    is_cited = bool(ask.material) and not ask.tools  # who calls tools names memories by their ids
+    system = ask.instructions.strip() + _QUOTING * is_cited
     if ask.tools and not native:
         told = [f"{tool.name}: {tool.description} Arguments, as JSON Schema: {tool.parameters}" for tool in ask.tools]
         system += _CALLING.format(tools="\n".join(told))
     opening = [
         {"role": "system", "content": _encodable(system)},
-        {"role": "user", "content": "\n".join([*given, *_pieces(ask.material)])},
+        {"role": "user", "content": "\n".join([*given, *_pieces(ask.material, is_cited=is_cited)])},
     ]
     put = _render_calls if native else _render_exchange
     return [*opening, *(message for one in ask.earlier for message in put(one))]
@@ -67,14 +68,15 @@ def build_tools(ask: Ask) -> list[dict[str, Any]]:
     return [{"type": "function", "function": one | schema} for one, schema in zip(given, schemas, strict=True)]
 
 
-def _pieces(material: tuple[QuotedPiece, ...]) -> Iterator[str]:
-    """Yield one line for each piece of the material."""
+def _pieces(material: tuple[QuotedPiece, ...], *, is_cited: bool) -> Iterator[str]:
+    """Yield one line for each piece of the material; `is_cited` numbers its sentences."""
+    write = _number_sentences if is_cited else _escape
     shown = ""  # the last time that was shown
     for piece in material:
         at = (piece.at or "").replace("T", " ")[: _DAY if piece.role in _BY_DAY else _MINUTE]
         when = _show_change(at, shown)
         shown = at if when else shown
-        yield _line(" ".join(filter(None, (piece.id, _speaker(piece), when))), _number_sentences(piece.text))
+        yield _line(" ".join(filter(None, (piece.id, _speaker(piece), when))), write(piece.text))
 
 
 def _show_change(at: str, shown: str) -> str:

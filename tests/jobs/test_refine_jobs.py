@@ -394,6 +394,11 @@ def test_batches_hold_each_memory_once_in_order(sizes, room):
     assert all(found)
 
 
+def test_what_is_beside_a_memory_names_its_heading():
+    memory = core_memory(0, "Be kind", heading="Preferences\n| never |")
+    assert describe_memory(memory) == "memory below Preferences | never |, 2 tokens"
+
+
 def test_a_line_of_the_ledger():
     memory = core_memory(0, "Be kind", constitutional=True, tags=("law", "a\n# b"), origin_at="2025-03-01T10:00:00Z")
     assert describe_memory(memory) == "memory [CONSTITUTIONAL], 2 tokens, #law, #a # b"

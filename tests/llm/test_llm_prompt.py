@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.job import Ask, ModelExchange, QuotedPiece, ToolCall
+from memoryd.jobs.job import Ask, ModelExchange, ModelTool, QuotedPiece, ToolCall
 from memoryd.llm.prompt import build_messages
 from memoryd.text.sentences import split
 
@@ -54,6 +54,18 @@ def value(text):
 
 def clean(text):
     return text.encode("utf-8", "replace").decode()
+
+
+@given(TEXTS)
+def test_who_works_with_tools_gets_plain_texts_and_no_way_to_cite_them(texts):
+    material = tuple(QuotedPiece(f"core_{i}", "memory", "ledger", "2026-05-04", text) for i, text in enumerate(texts))
+    tool = ModelTool("delete_memory", "Forget one.", "{}")
+    system, user = build_messages(Ask("refine", "Do.", material, tools=(tool,)))
+    assert system["content"] == "Do."
+    user["content"].encode()
+    assert [text for _, text in lines(user["content"])] == [clean(text) for text in texts]
+    consent, _ = build_messages(Ask("consent", "Do you agree?", (), (("left", "7"),)))
+    assert consent["content"] == "Do you agree?"
 
 
 def test_as_much_of_the_time_is_given_as_changes():

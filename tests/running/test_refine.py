@@ -624,7 +624,9 @@ GREEDY = [(way, limit) for limit in (WITHIN, BEYOND) for way in (merges, deletes
 def strict(question):
     """Name each memory as lost that the claim does not say word for word."""
     verdict, _ = by_words(question)
-    return verdict, [one for one in question.get("replaces", ()) if one != question["claim"]]
+    texts = {line["id"]: line["text"] for line in question["evidence"]}
+    replaced = [texts.get(one, one) for one in question.get("replaces", ())]
+    return verdict, [one for one in replaced if one != question["claim"]]
 
 
 @pytest.mark.long
