@@ -130,7 +130,8 @@ class RefinementSession:
         told = replace(self, claims=(*self.claims, found.row())[-MOST_TOLD:])
         if found.why:
             token = f": {neutralize(found.token)}" if found.token else ""
-            text = _render_answer(error=f"{found.why}{token}", allowed=_ALLOWED.get(found.why, _SAY))
+            say = _SAY if len(cut.ids) > 1 else "say only what this memory says"
+            text = _render_answer(error=f"{found.why}{token}", allowed=_ALLOWED.get(found.why, say))
             return told.note_call(name, str(found.step), cut.ids), text
         operation = cut.operation
         if isinstance(operation, Merge):
