@@ -118,7 +118,7 @@ def count_eroded(connection: Connection, agent_id: str, now: str) -> int:
 def count_deletable(
     connection: Connection, agent_id: str, now: str, percent: float, core: Sequence[Memory], changes: Sequence[Change]
 ) -> int:
-    """Return the tokens of the core that the deletion limit still allows jobs to delete.
+    """Return how many tokens of the core jobs may still delete within the deletion limit.
 
     Args:
         connection: of the state database.

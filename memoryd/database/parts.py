@@ -21,7 +21,7 @@ _PARTS = (
     " hex('column'), hex(own.name || '.' || c.name), hex(concat_ws(' ', c.type, c.\"notnull\", c.dflt_value, c.pk,"
     " c.hidden)) FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table' AND own.rootpage"
 )
-# Everything from which SQLite derives the parts, as one value. To read it takes a tenth of the time.
+# SQLite derives all parts from this one value. Reading it takes a tenth of the time.
 _SCHEMA = (
     "SELECT CAST(json_group_array(json_array(type, name, tbl_name, rootpage <> 0, sql)) AS BLOB)"
     " FROM (SELECT * FROM sqlite_master ORDER BY type, name)"
@@ -100,7 +100,7 @@ def _plain(sql: str | None) -> str | None:
 def _read_both(execute: Execute) -> tuple[Parts, Parts]:
     """Return the parts that memoryd creates up to the version of a database, and those that the database has.
 
-    The first are empty if the version is unknown.
+    If the version is unknown, memoryd's parts are empty.
     """
     number = next(iter(execute("PRAGMA user_version")))[0]
     schema, own = _make_own(number) if 0 < number <= reads.newest_schema() else (None, {})

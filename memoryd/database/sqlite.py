@@ -45,7 +45,7 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:
         packing.register(dbapi)
-        dbapi.execute("PRAGMA page_size=2048")  # of a new database; larger pages leave more space unused
+        dbapi.execute("PRAGMA page_size=2048")  # only changes a new database; larger pages leave more space unused
         dbapi.execute("PRAGMA journal_mode=WAL")
         dbapi.execute("PRAGMA synchronous=FULL")
         dbapi.execute("PRAGMA foreign_keys=ON")

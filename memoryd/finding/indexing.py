@@ -223,7 +223,7 @@ class Indexer:
         with self.index.begin_read() as tables, self.database.begin_read() as reader:
             is_done, is_loose = not _turn_work(reader, agent_id, tables.progress(agent_id)), tables.is_loose()
         if is_done:
-            if is_loose:  # only the daemon calls `settle`
+            if is_loose:  # `settle` does this too, but only the daemon calls it
                 with self.index.begin_write() as tables:
                     tables.give_back()
             return False

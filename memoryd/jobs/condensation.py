@@ -54,7 +54,7 @@ class CondensationResult:
         draft: the draft.
         why: the reason for a refusal, from the closed list; empty if the draft is accepted.
         step: the step that decided.
-        token: the exact token that the draft adds or lacks, or the detail that it must not lose.
+        token: the exact token that the draft adds or lacks, or the lost detail that it must keep.
         gone: the lost details of each memory, by its id.
         lost: the tokens that each memory loses, by its id; None if no reader has named the losses, so that the caller
             must measure them.
@@ -157,7 +157,10 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
 
 
 def is_rule(memory: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> bool:
-    """Return True for a rule, a preference or a promise, by the reader's label or else by its wording and heading."""
+    """Return True if a memory is a rule, a preference or a promise.
+
+    The reader's label decides. Without one, the wording and the heading decide.
+    """
     said, answer = strip_label(memory.content), answers.get(class_question(memory.content).key)
     if answer is not None:
         return answer.kind is MemoryClass.RULE

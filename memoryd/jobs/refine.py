@@ -144,7 +144,7 @@ class Talk:
             earlier = (*earlier, ModelExchange(reply.text, (), (_NUDGE,)))
 
     def take(self, calls: Sequence[ToolCall]) -> Steps[tuple[str, ...]]:
-        """Ask the second reader about the new texts of calls, carry the calls out, and return the result of each."""
+        """Ask the second reader about new texts and deletions, carry out the calls, and return the result of each."""
         changes = self.session.list_changes(calls, self.core)
         drafts = [one.draft for one in changes if one.draft is not None]
         deleted = [self.core[one.operation.id] for one in changes if isinstance(one.operation, Delete)]
@@ -194,7 +194,7 @@ def _numbers(inputs: RefineInputs) -> tuple[tuple[str, str], ...]:
     session, tokens = inputs.session, inputs.session.tokens
     protected = sum(memory.constitutional for memory in inputs.core)
     shrink = max(0, tokens - session.floor)
-    is_small = "; it is small enough, so merge only what is repeated or outdated" * (tokens <= inputs.target)
+    is_small = "; the core is small enough: merge only repeated or outdated memories" * (tokens <= inputs.target)
     told = [
         f"Current core: {tokens:,} tokens; target: {inputs.target:,}{is_small}",
         f"memories: {len(inputs.core)}, of them protected: {protected}",

@@ -35,7 +35,7 @@ BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
 _LATE = "the refinement is over: nothing more is done"
 _LEAVE = "leave it, or make another call"
 _ALLOWED = {
-    LOSES: "keep this too, or leave it as it is; details are left out only of facts of the project and of lessons",
+    LOSES: "keep it too, or leave them as they are; a merge keeps all of a rule, a rewording all names and numbers",
     NOT_READ: "without a second reader, only the exact text of one of these memories may replace them; else leave them",
 }
 _SAY = "say only what these memories say, of all of them; merge fewer at once"
@@ -80,7 +80,7 @@ class RefinementSession:
     claims: tuple[Mapping[str, Any], ...] = ()
 
     def list_changes(self, calls: Sequence[ToolCall], core: Mapping[str, Memory]) -> tuple[RefinementChange, ...]:
-        """Return the changes of calls, about which a second reader is asked before they are carried out."""
+        """Return the changes that calls ask for. A second reader is asked about them before they are carried out."""
         if self.ended is not None or self.mutations >= self.most_mutations:
             return ()
         asked = (refinement_tools.read(call, core, self.mode) for call in calls[: self.most_steps])
@@ -112,7 +112,7 @@ class RefinementSession:
             asked = Misuse(why, f"call {refinement_tools.COMPLETE}", str(Guard.CAP), asked.ids)
         deleted = asked.operation if isinstance(asked, RefinementChange) else None
         if isinstance(deleted, Delete) and condensation.is_rule(core[deleted.id], answers, cues):
-            asked = Misuse(STAYS, "leave it; only a person deletes it", str(ClaimStep.READER), (deleted.id,))
+            asked = Misuse(STAYS, "leave it; only a person may delete it", str(ClaimStep.READER), (deleted.id,))
         if isinstance(asked, Misuse):
             text = _render_answer(error=asked.why, allowed=asked.allowed)
             return counted.note_call(call.name, asked.verdict, asked.ids), text

@@ -45,7 +45,8 @@ _MARKED = re.compile(
     r"(?<![\w/.@-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
     rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)"
 )
-# Scripts without spaces between words would run into an identifier, and dots between words are a pause.
+# Characters of these scripts touch an identifier without a space, so they would become part of it. Three dots between
+# words are a pause, not a part of a name.
 _WIDE = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af\U00010000-\U0010ffff]")
 _PAUSE = re.compile(r"(?<=[^\W\d_])\.{3,}(?=[^\W\d_])")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:[.,]\d+)*")  # noqa: RUF001

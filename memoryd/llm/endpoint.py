@@ -64,7 +64,8 @@ class Endpoint:
     def deadlines(self) -> Deadlines:
         """Return the deadlines within `timeout`.
 
-        The first byte must come within three quarters of it, because a later answer would not be complete in time.
+        The server may be silent for three quarters of it. After a longer silence, the answer would not be complete in
+        time.
         """
         return Deadlines(min(_CONNECT_SECONDS, self.timeout / 4), self.timeout * 3 / 4, self.timeout)
 

@@ -1,9 +1,9 @@
 """Connect to a model: checked addresses, firm deadlines, a limited answer, no proxies and no redirects.
 
-The libraries do not offer all of these limits, so this module adds what is missing.
+The libraries lack some of these limits, so this module adds them.
 
-- A read timeout limits one read, but not many small ones. So the whole answer has a deadline and a largest size. Only
-  the head of an answer has neither; its size is limited by `h11`, and its time by the parent of the worker.
+- A read timeout limits one read, but not many small ones. So the body of an answer has a deadline and a largest size.
+  `h11` limits the size of the head. The process that started the worker limits its time, but not that of a probe.
 - A host name is checked when it is resolved, not when it was configured.
 - Proxies of the environment are ignored, also for https. Whoever sets them could see or choose where the key is sent,
   and the address behind a proxy cannot be checked.
@@ -25,12 +25,12 @@ from memoryd.addresses import AddressError, check_address
 from memoryd.llm.endpoint import Deadlines
 from memoryd.llm.failure import Trouble
 
-MOST_BYTES = 8_000_000  # the most bytes of an answer, with events
+MOST_BYTES = 8_000_000  # the most bytes of the body of an answer
 _PLAIN = ("", "identity")
 
 
 class EndedError(httpx2.TransportError):
-    """Report that memoryd ended the call or did not make it, and why, in memoryd's own words."""
+    """Report that memoryd ended the call or refused to make it. `what` is the reason, in memoryd's words."""
 
     def __init__(self, trouble: Trouble, what: str) -> None:
         super().__init__(what)
@@ -51,7 +51,7 @@ class _LimitedStream(httpx2.SyncByteStream):
         for chunk in self._inner:
             received += len(chunk)
             if received > MOST_BYTES:
-                raise EndedError(Trouble.BAD_REPLY, "the answer is larger than any answer can be")
+                raise EndedError(Trouble.BAD_REPLY, "the answer is larger than 8 MB, the limit")
             if time.monotonic() - self._began >= self._whole:
                 raise EndedError(Trouble.UNAVAILABLE, f"the model had not finished after {self._whole:g} s")
             yield chunk

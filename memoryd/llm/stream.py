@@ -1,7 +1,7 @@
 """Build a model's answer from the objects of a response: chunks of a stream, or one whole completion.
 
-They are read as in OpenAI's API reference of chat completions, but not trusted to have its types. An answer without an
-end is refused.
+The objects are read as OpenAI's API reference of chat completions describes them, but their types are checked. An
+answer without an end is refused.
 """
 
 import json
@@ -21,7 +21,7 @@ _ENDS = {
 _CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # reasons for an end with tool calls
 _TEXTS = frozenset({"text", "output_text"})  # types of blocks that are part of the answer
 MOST_CALLS = 2_000
-_BROKEN_OFF = "the server broke its answer off with an error"
+_BROKEN_OFF = "the server ended its answer with an error"
 
 
 class BadReplyError(Exception):

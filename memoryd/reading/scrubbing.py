@@ -28,7 +28,7 @@ KEPT_NAMES = 20_000  # enough for a batch and its files; without this limit, an 
 KEPT_CLEAN = 30_000  # number of hashes, which take 4 MB
 LEAST_KNOWN = 128  # characters; almost all texts that repeat are longer
 # Ids that agent programs generate, short words, and folders that are named with such words. They are no secrets, but
-# rules about randomness would find them, and each other name of a session waits for the texts that are being scanned.
+# rules about randomness would find them. Every other name waits for the scan of the texts before it.
 _PLAIN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:/agent-[0-9a-f]{1,32})?"
     r"|sha256:[0-9a-f]{64}"

@@ -402,7 +402,8 @@ def _gap(first: int, last: int, whole: str) -> str:
 def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
     """Return the text of the blocks within `room` tokens, without repetitions.
 
-    A line is left out if an earlier line says the same, or if a longer line below has all of it. If that other line
+    A line is left out if an earlier line says the same, if a longer line below has all of it, or if the line with which
+    it is paired is injected. If that other line
     itself does not fit, this one stays. `said` maps each statement that is already injected to its line.
     """
     untold: set[str] = set()
@@ -431,7 +432,7 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
 
 
 def _find_wider(blocks: Sequence[_PartBlock]) -> dict[frozenset[str], frozenset[str]]:
-    """Return the statements of the first line of each pair, with those of the second; both must be in the blocks."""
+    """Map the statements of the first line of each pair to those of the second, if both lines are in the blocks."""
     said = {line.bare: line.said for block in blocks for line in block.lines if line.said}
     pairs = (pair for block in blocks for pair in block.pairs.items())
     return {said[one]: said[other] for one, other in pairs if one in said and other in said}

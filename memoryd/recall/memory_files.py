@@ -29,7 +29,8 @@ _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # a heading of the text below it
 _TITLED = re.compile(r"#{1,6}(?:\s|$)")
 _ALONE = re.compile(r"(?:^- .*\n(?!\n*[ \t]))+", re.MULTILINE)  # bullets without text below them
-_FEWEST_SHARED, _SHARED = 4, 0.7  # content words of a line, and the share of them that a bullet has that says the same
+_FEWEST_SHARED = 4  # content words of a line that gets a pair …
+_SHARED = 0.7  # … and the share of them that the bullet must have
 _SHORT = 8  # characters of a session's id that identify it
 
 

@@ -43,13 +43,13 @@ class ToldStatements:
         later: Sequence[frozenset[str]],
         wider: Mapping[frozenset[str], frozenset[str]],
     ) -> None:
-        """Prepare with what is known before the first line.
+        """Start before the first line of the text.
 
         Args:
             said: the statements that are injected already, each with its line.
             untold: the statements whose line does not fit and is not injected.
             later: the statements of each line that may come later.
-            wider: the statements of a line, with those of another line that says the same in other words.
+            wider: maps the statements of a line to those of a line that says the same in other words.
         """
         self._wider, self._whole = wider, frozenset(later)
         self.lines = dict(said)  # statement -> first line that says it

@@ -164,7 +164,7 @@ def _files(
 
 
 def _group_by_session(core: Sequence[reads.Row]) -> dict[str, list[str]]:
-    """Return the bullets of `MEMORY.md` that were made from each session, by the name that links have for it."""
+    """Return the bullets of `MEMORY.md` made from each session, by the session's name in links."""
     made: dict[str, list[str]] = {}
     for row in core:
         for name in {name_of(one.get("session", "")) for one in json.loads(row["sources"])}:

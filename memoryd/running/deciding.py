@@ -97,7 +97,7 @@ class _Decision:
         return found
 
     def decide(self) -> End:
-        """Return the decision of the job, or the one that is in `end`. If a reply is rejected, ask for another one."""
+        """Return the decision in `end`; if there is none, decide. If a reply is rejected, ask for another reply."""
         while True:
             end = self.end = self.end or drive(self.kind.decide(self.inputs), self._answer, self._enter)
             self.runner.go_on(self.run)

@@ -39,7 +39,7 @@ MOST_ACCEPTED = 64  # connections accepted at a time, before requests are read
 HEAD_SECONDS = 5.0  # for the head of a request, before a silent connection is closed
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 Received = SessionMessage | Exception
-Unanswered = dict[str | int | None, anyio.Event]  # each request by its id, with the event of its answer
+Unanswered = dict[str | int | None, anyio.Event]  # request id → event that is set by the answer or the cancellation
 
 
 async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, close: Callable[[], None]) -> None:
@@ -147,7 +147,7 @@ async def _stop_by_signal(web: uvicorn.Server) -> None:
 async def take_requests(
     read: "ReadStream[Received]", into: ObjectSendStream[Received], unanswered: Unanswered, seconds: float
 ) -> None:
-    """Pass the incoming messages on. Delay their end until all requests are answered, at most for `seconds`."""
+    """Pass on the incoming messages. Delay the stream's end until all requests are answered, at most for `seconds`."""
     async with into:
         async for found in read:
             message = _fix_line(found) if isinstance(found, ValidationError) else found
