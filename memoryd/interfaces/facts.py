@@ -112,17 +112,11 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
 @click.argument("fact_id", metavar="ID")
 @of_agent
 def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> None:
-    """Delete a fact, and list the lines that say it too. A job stores the fact again only if the user repeats it."""
-    from memoryd.interfaces.ledger import list_similar
-    from memoryd.requests.forgetting import find_similar
-
-    row = reads.ask(reads.database_path(settings), reads.find_fact, agent.id, fact_id)
-    full = str(row["id"])
+    """Delete a fact. Lines that say it too stay. A job stores the fact again only if the user repeats it."""
+    full = str(reads.ask(reads.database_path(settings), reads.find_fact, agent.id, fact_id)["id"])
     with _store(settings, agent, "facts delete") as store:
         store.delete(full)
-    found = find_similar(settings, agent, row["content"], also_same=True)
-    lines = [f"{full} is deleted", *list_similar(found), *[_ERASES.format(full)] * bool(found["similar"])]
-    call.output.result({"id": full, **found}, "\n".join(lines))
+    call.output.result({"id": full}, f"{full} is deleted\n{_ERASES.format(full)}")
 
 
 @facts.command("export")

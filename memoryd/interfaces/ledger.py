@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
 
-_LONGEST_SIMILAR = 200  # characters shown of a line that says something similar
+_LONGEST_SHOWN = 200  # characters of an erased text that a terminal shows
 _FILE = "file:"
 _REJECTED = "proposal:"
 _EDITED = (
@@ -274,25 +274,21 @@ def forget(call: Call, settings: Settings, *, target: str, dry_run: bool, yes: b
         planned, lines = forgetting.planned_forgetting(settings, agent, options, has_lines=any((dry_run, not yes)))
         planned["lines"] = access.show_rows(settings, agent, "forget", lines, "content")
         shown = _read_texts(call, settings, agent, planned["memories"])
-        named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
-        similar = forgetting.find_similar(settings, agent, named) if named else {"similar": {}}
     texts = _join_texts(shown)
     if dry_run:
         present = len(planned["memories"])
         planned["texts"] = {row["id"]: row["content"] for row in shown[:present]}
         planned["earlier"] = [{"memory": row["id"], "content": row["content"]} for row in shown[present:]]
-        call.output.result(planned | similar, _forgotten_text(planned, texts, similar, is_tried=True))
+        call.output.result(planned, _forgotten_text(planned, texts, is_tried=True))
         return
     if not yes:
-        click.echo(make_visible(_forgotten_text(planned, texts, similar, is_tried=True)), err=True)
+        click.echo(make_visible(_forgotten_text(planned, texts, is_tried=True)), err=True)
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         told = forgetting.forget(settings, agent, options)
-        # The erasure moved the lines that stay.
-        similar = forgetting.find_similar(settings, agent, named, also_same=True) if named else similar
     # A file, or the transcript of an agent, would keep the texts.
-    short = {one: f"\n    {shorten(text, _LONGEST_SIMILAR)}" for one, text in texts.items()}
-    call.output.result(told | similar, _forgotten_text(told, short if sys.stdout.isatty() else {}, similar))
+    short = {one: f"\n    {shorten(text, _LONGEST_SHOWN)}" for one, text in texts.items()}
+    call.output.result(told, _forgotten_text(told, short if sys.stdout.isatty() else {}))
 
 
 def _join_texts(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
@@ -315,9 +311,7 @@ def _read_texts(call: Call, settings: Settings, agent: Agent, became: dict[str, 
     return access.show_rows(settings, agent, "forget", rows, "content") if rows else []
 
 
-def _forgotten_text(
-    told: dict[str, Any], texts: Mapping[str, str], similar: Mapping[str, Any], *, is_tried: bool = False
-) -> str:
+def _forgotten_text(told: dict[str, Any], texts: Mapping[str, str], *, is_tried: bool = False) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "stored replies", "blocks": "daily blocks"}
     be, lose, beside = "would be " * is_tried, "would lose" if is_tried else "lost", told["beside"]
     lines = [
@@ -328,7 +322,6 @@ def _forgotten_text(
     lines += [_name_nothing(told)] * (not any((*lines, told["lost"])))
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in beside["memories"]]
-    lines += list_similar(similar)
     lines += [f"{path} {lose} text in {count_noun(count, 'line')}" for path, count in told.get("lost", {}).items()]
     lines += _list_lines_beside(told.get("lines", ()))
     lines += [f"may be of it or of another session, and stays: the note of {one}" for one in beside.get("notes", ())]
@@ -349,16 +342,6 @@ def _list_lines_beside(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the lines of files that go and may be a person's as lines for people."""
     head = "these lines go too, but they have words that the session did not say. Copy what is yours first:"
     return [head] * bool(rows) + [f"    {row['path']} {one_line(access.text_of(row['content'], row))}" for row in rows]
-
-
-def list_similar(found: Mapping[str, Any]) -> list[str]:
-    """Return what `find_similar` has found as lines for people."""
-    alike = (f"\n    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in found["similar"].items())
-    head = "These lines say something similar and stay. Forget a memory by its id, delete other lines in their file:"
-    lines = [head + "".join(alike)] * bool(found["similar"])
-    if any(place.startswith("session:") for place in found["similar"]):
-        lines.append("a line of a session is removed only with the whole session: memoryd forget session:ID")
-    return lines + [f"similar lines were not looked for: {found.get('unsearched')}"] * ("unsearched" in found)
 
 
 def _text_in(state: str | None) -> str | None:

@@ -241,7 +241,7 @@ class Memory:
             dry_run: Only report what would be erased.
 
         Returns:
-            The data of `memoryd forget --json` without `similar`, `lines` and texts. It has ids, reasons and counts.
+            The data of `memoryd forget --json` without `lines` and texts. It has ids, reasons and counts.
 
         Raises:
             NotFoundError: This agent has no such id.

@@ -12,23 +12,13 @@ from memoryd.changing import forgetting
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.database import erasure, reads, sqlite, turns
-from memoryd.errors import MemorydError, NotFoundError, describe
+from memoryd.errors import NotFoundError
 from memoryd.files.open_folder import open_folder
-from memoryd.finding import excerpt
-from memoryd.finding.recall import MOST, Hit, Narrowing
-from memoryd.ledger import dates
 from memoryd.ledger.memory import ANY_PREFIX
-from memoryd.ledger.text_removal import cut_of
-from memoryd.recall.ranking import SESSION
-from memoryd.requests import opening, permission, searching, waiting
+from memoryd.requests import opening, permission, waiting
 from memoryd.requests.scanner import open_scrubber
-from memoryd.text.content import list_stems, measure_overlap
-from memoryd.text.sentences import list_texts
-from memoryd.tiers.lines import lines_of
 
 PATIENCE_SECONDS = 10.0  # how long a daemon may take to read a session before it is forgotten
-_HALF = 0.5  # the share of content words that makes a text similar
-_MOST_LOOKS, _MOST_SIMILAR = 30, 10  # hits to compare, and hits to return
 _TAIL = 1 << 20  # bytes at the end of a transcript in which its last complete line must end
 
 
@@ -76,41 +66,6 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
     row = waiting.run_now(settings, agent_id, queue, fresh="session" in options, beside=forget_beside)[0]
     receipt = waiting.require_accepted(row)["receipt"]
     return {"run": row["id"], **receipt[forgetting.KIND], "files": receipt["files"]}
-
-
-def find_similar(settings: Settings, agent: Agent, text: str, *, also_same: bool = False) -> dict[str, Any]:
-    """Search for lines that share most content words with a text, or hold one of its sentences.
-
-    `forget` leaves such lines. They are returned as `similar`, by id or place, without the words that `forget` would
-    erase; with `also_same`, these words stay. If the search fails, `unsearched` says why.
-    """
-    cut = cut_of(() if also_same else (text, dates.remove_days(text)))
-    sentences, found = list_texts(text), dict[str, str]()
-    parts = cut_of(one for one in sentences if len(list_stems(one)) > 1)
-    # Search shows copies last, so sentences that repeat the text are searched by themselves.
-    repeated = " ".join('"' + one.replace('"', " ") + '"' for one in sentences)
-    try:
-        for asked, most in ((repeated, MOST), (text, _MOST_LOOKS)):
-            for hit in searching.search(settings, agent, asked, Narrowing(limit=most), "forget"):
-                left = {at: cut.of_text(line) for at, line in _list_lines(agent, hit)}
-                found |= {
-                    at: line for at, line in left.items() if measure_overlap(text, line) > _HALF or parts.says(line)
-                }
-        places = sorted(found, key=lambda at: -measure_overlap(text, found[at]))[:_MOST_SIMILAR]
-        with open_scrubber(settings) as scrubber:
-            return {"similar": dict(zip(places, scrubber.redact_own([found[at] for at in places]), strict=True))}
-    except MemorydError as error:
-        return {"similar": {}, "unsearched": describe(error)}
-
-
-def _list_lines(agent: Agent, hit: Hit) -> list[tuple[str, str]]:
-    """Return each line of a hit in a file with its place; a memory or a turn is one line."""
-    if hit.id or hit.tier == SESSION:
-        return [(hit.id or f"{hit.path}:{hit.first_line}", hit.snippet)]
-    lines = lines_of(excerpt.read_shown(agent, hit.path) or b"")[hit.first_line - 1 : hit.last_line]
-    return [
-        (f"{hit.path}:{at}", line.decode(errors="replace").strip()) for at, line in enumerate(lines, hit.first_line)
-    ]
 
 
 def _whole_lines(path: Path) -> int:

@@ -25,7 +25,6 @@ from memoryd.daemon.once import read_all, run_once
 from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
 from memoryd.errors import StateError
 from memoryd.files import regular
-from memoryd.interfaces.ledger import list_similar
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact, ProfileEntry, ProfileSection
 from memoryd.ledger.forgetting import ALONE
@@ -849,35 +848,20 @@ def test_a_dated_copy_has_the_local_day_of_the_forgotten_statement(world):
     assert path.read_text().endswith("\n\n- The kiln is hot.\n")
 
 
-def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
+def test_what_says_something_similar_in_other_words_stays(world):
     other = "- In Makefiles tabs are better than spaces, Ottilie says.\n"
     world.write(world.text() + other)
     world.take()
     world.app.close()
-    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
-    near = saying(world, "tabs are better")
-    told = scratch.run("forget", tabs.id, "--dry-run").stdout
-    head, _, listed = told.partition("Forget a memory by its id, delete other lines in their file:\n")
-    assert f"    {near.id} {other.strip()}\n" in listed
-    assert near.id not in head
-    assert TABS not in listed, "that goes"
-    assert scratch.json("forget", tabs.id, "--dry-run")["similar"][near.id].endswith("Ottilie says.")
-    assert near.id in scratch.json("forget", tabs.id, "--yes")["similar"]
+    world.scratch.json("forget", saying(world, "I prefer tabs").id, "--yes")
     assert other in world.text()
-    assert "similar" not in scratch.run("forget", saying(world, "PostgreSQL 16").id, "--yes").stdout
 
 
-def test_a_deleted_fact_names_the_lines_that_say_it_too_and_how_they_go(world):
+def test_a_deleted_fact_names_the_command_that_erases_what_says_it_too(world):
     world.app.close()
-    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
-    fact = scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
-    told = scratch.run("facts", "delete", fact[:-1]).stdout
-    assert f"    {tabs.id} " in told
-    assert "    memory/" in told
+    fact = world.scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
+    told = world.scratch.run("facts", "delete", fact[:-1]).stdout
     assert f"memoryd forget {fact} erases the statement wherever" in told
-    assert fact not in told.split("their file:")[1].split("memoryd forget")[0]
-    fact = scratch.json("facts", "add", "Plays the viola.")["fact"]["id"]
-    assert scratch.run("facts", "delete", fact).stdout == f"{fact} is deleted\n"
 
 
 def test_forget_shows_the_earlier_wording_of_a_memory_before_it_goes(world):
@@ -912,64 +896,10 @@ def test_lines_with_most_sentences_of_a_forgotten_statement_go_too(world):
     own_files = {f".continuum/memory/{name}": 1 for name in ("RECENT.md", "MEMORY-2026-03-02.md")}
     own_files[".continuum/memory/archive/MEMORY-2026-01-05.md"] = 1
     assert planned["lost"] == {"memory/2026-03-02.md": 1, **own_files}, "also lines with some sentences are announced"
-    assert planned["similar"] == {"memory/2026-03-02.md:4": "- Sounds great."}
-    assert world.scratch.json("forget", fact, "--yes")["similar"] == {"memory/2026-03-02.md:3": "- Sounds great."}
+    world.scratch.json("forget", fact, "--yes")
     assert holders(world, "gold leaf", "kidding") == []
     assert day.read_text().endswith("- Sounds great.\n"), "a small part of the statement stays"
     assert (own / "MEMORY-2026-03-02.md").read_text() == "# 2026-03-02\n\n- The oven is hot.\n"
-
-
-def test_a_similar_line_is_listed_by_itself_with_its_place(world):
-    before = "".join(f"- The boat number {number} has a new sail and a red hull.\n" for number in range(4))
-    day = world.scratch.workspace / "memory" / "2026-03-02.md"
-    day.write_text(f"# Daily Memory: 2026-03-02\n\n{before}- In Makefiles Ottilie prefers tabs over spaces.\n{before}")
-    world.app.close()
-    told = world.scratch.json("forget", saying(world, "I prefer tabs").id, "--dry-run")["similar"]
-    assert told == {"memory/2026-03-02.md:7": "- In Makefiles Ottilie prefers tabs over spaces."}
-
-
-def test_lines_with_one_sentence_of_a_forgotten_statement_are_listed_where_they_stand_then(world):
-    day = world.scratch.workspace / "memory" / "2026-03-02.md"
-    kept = "- Bob said: The staging host is athena.example.org. And he left.\n- Its disk has 40 GB.\n"
-    told = "The staging host is athena.example.org. Its disk has 40 GB. Carla owns it."
-    day.write_text(
-        f"# Daily\n\n- {told}\n{kept}- The staging host is owned by Carla, athena.example.org.\n- {told} Mine.\n"
-    )
-    world.app.close()
-    fact = world.scratch.json("facts", "add", told)["fact"]["id"]
-    planned = world.scratch.json("forget", fact, "--dry-run")["similar"]
-    assert set(planned) == {f"memory/2026-03-02.md:{line}" for line in (4, 5, 6)}
-    similar = world.scratch.json("forget", fact, "--yes")["similar"]
-    lines = day.read_text().splitlines()
-    assert not any("session:ID" in told for told in list_similar({"similar": similar}))
-    assert "memoryd forget session:ID" in list_similar({"similar": {"session:one:9": "It is athena."}})[-1]
-    assert set(similar) == {f"memory/2026-03-02.md:{line}" for line in (3, 4, 5)}
-    assert all(lines[int(place.rpartition(":")[2]) - 1] == line for place, line in similar.items())
-
-
-def test_a_deleted_fact_names_all_copies_in_a_large_memory(world):
-    told = "Please never log the numbers of cards."
-    for number in range(40):
-        day = world.scratch.workspace / "memory" / f"2025-01-{number + 1:02}.md"
-        day.write_text(f"# Daily\n\n- Please log the {number} never seen numbers, such as {number * 7}.\n")
-    days = [world.scratch.workspace / "memory" / f"2026-03-0{number}.md" for number in (2, 3)]
-    for day in days:
-        day.write_text(f"# Daily\n\n- {told}\n")
-    world.app.close()
-    fact = world.scratch.json("facts", "add", told)["fact"]["id"]
-    similar = world.scratch.json("facts", "delete", fact)["similar"]
-    assert {f"memory/{day.name}:3" for day in days} <= similar.keys()
-
-
-def test_that_similar_lines_could_not_be_looked_for_is_said(world):
-    world.app.close()
-    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
-    fact = scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
-    for path in scratch.state.glob("index.*"):
-        path.unlink()
-    (scratch.state / "index.lock").mkdir()
-    for arguments in (("forget", tabs.id, "--dry-run"), ("facts", "delete", fact)):
-        assert "similar lines were not looked for: " in scratch.run(*arguments).stdout
 
 
 def test_on_a_terminal_it_asks(world, monkeypatch):
