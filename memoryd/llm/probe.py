@@ -53,7 +53,7 @@ _BY_STATUS = {
 
 
 def probe(endpoint: Endpoint) -> ProbeResult:
-    """Ask an endpoint for its list of models, once."""
+    """Ask an endpoint for its list of models, once, within eight seconds."""
     key = key_of(endpoint)
     if isinstance(key, Failure):
         return ProbeResult(ProbeAnswer.REFUSED, key.what)
