@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 FLEET_URL = "fleet:"  # not an address, because only the workers of the fleet know the server
 _CONNECT_SECONDS = 10.0  # long enough for three attempts of a TCP handshake
+_IDLE_SECONDS = 60.0  # a server that computes without output sends a comment or a space more often
 
 
 def has_reader(settings: Settings) -> bool:
@@ -27,7 +28,8 @@ class Deadlines:
     """Hold the deadlines of a call, in seconds."""
 
     connect: float
-    silence: float  # the longest time before the first byte of an answer, and between two of its bytes
+    first_byte: float
+    idle: float  # the longest time between two bytes of an answer
     whole: float
 
 
@@ -64,10 +66,10 @@ class Endpoint:
     def deadlines(self) -> Deadlines:
         """Return the deadlines within `timeout`.
 
-        The server may be silent for three quarters of it. After a longer silence, the answer would not be complete in
-        time.
+        The first byte must come within three quarters of it, because a later answer would not be complete in time.
         """
-        return Deadlines(min(_CONNECT_SECONDS, self.timeout / 4), self.timeout * 3 / 4, self.timeout)
+        whole = self.timeout
+        return Deadlines(min(_CONNECT_SECONDS, whole / 4), whole * 3 / 4, min(_IDLE_SECONDS, whole / 2), whole)
 
 
 # ── the key of an endpoint is read when a call begins, and is stored nowhere ──────────────────────────────────────────

@@ -68,7 +68,8 @@ def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
         "max_completion_tokens" if url.host == _OPENAI_HOST else "max_tokens"
     )
     while True:
-        result = _ChatCall(ask, endpoint, key, dialect).result()
+        watch = network.Watch(endpoint.deadlines, url.scheme)
+        result = _ChatCall(ask, endpoint, key, dialect, watch).result()
         if not isinstance(result, _EndpointDialect):
             return result
         dialect = _dialects[known] = result
@@ -77,17 +78,19 @@ def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
 class _ChatCall:
     """Send one request and read its answer."""
 
-    def __init__(self, ask: Ask, endpoint: Endpoint, key: str, dialect: _EndpointDialect) -> None:
+    def __init__(self, ask: Ask, endpoint: Endpoint, key: str, dialect: _EndpointDialect, watch: network.Watch) -> None:
         self._ask = ask
         self._endpoint = endpoint
         self._key = key
         self._dialect = dialect
+        self._watch = watch
         self._told = stream.Assembly()
 
     def result(self) -> Reply | Failure | _EndpointDialect:
         """Return the reply, the failure, or the dialect with which to ask again."""
         try:
-            self._read()
+            with network.make_client(self._watch) as client, _without_settings(), self._response(client) as response:
+                self._read(response)
         except openai.APIStatusError as error:
             return self._of_status(error)
         except stream.BadReplyError as error:
@@ -112,20 +115,30 @@ class _ChatCall:
             in_text=bool(self._ask.tools) and not self._dialect.takes_tools,
         )
 
-    def _read(self) -> None:
+    @contextlib.contextmanager
+    def _response(self, client: httpx2.Client) -> Iterator[httpx2.Response]:
         options: dict[str, Any] = {self._dialect.limit: self._endpoint.output}
         if self._dialect.reports_usage:
             options["stream_options"] = {"include_usage": True}
         native = self._dialect.takes_tools
         if self._ask.tools and native:
             options["tools"] = prompt.build_tools(self._ask)
+        sdk = openai.OpenAI(api_key=self._key, base_url=self._endpoint.base_url, max_retries=0, http_client=client)
         messages: Any = prompt.build_messages(self._ask, native=native)
-        model, base_url = self._endpoint.model, self._endpoint.base_url
-        with network.make_client(self._endpoint.deadlines, self._endpoint.url.scheme) as client, _without_settings():
-            sdk = openai.OpenAI(api_key=self._key, base_url=base_url, max_retries=0, http_client=client)
-            create = sdk.chat.completions.with_streaming_response.create
-            with create(model=model, messages=messages, stream=True, **options) as response:
-                stream.read_answer(response, self._told)
+        with sdk.chat.completions.with_streaming_response.create(
+            model=self._endpoint.model, messages=messages, stream=True, **options
+        ) as response:
+            yield response.http_response
+
+    def _read(self, response: httpx2.Response) -> None:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "text/event-stream":
+            for _ in stream.read_events(response.iter_raw(), self._told):
+                self._watch.answering = True
+        elif kind == "application/json":
+            stream.read_object(response.iter_raw(), self._told)
+        else:
+            raise stream.BadReplyError("the answer has a content type that no model uses")
 
     def _failure(
         self, trouble: Trouble, what: str, *, billed: bool = True, retry_after: float | None = None
@@ -134,17 +147,13 @@ class _ChatCall:
         return Failure(trouble, what, retry_after, told.tokens_in, told.tokens_out, billed, told.characters)
 
     def _of_connection(self, error: Exception) -> Failure:
-        cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
-        if isinstance(cause, network.EndedError):
-            if cause.trouble is Trouble.BLOCKED:
-                return self._failure(Trouble.BLOCKED, f"the endpoint {cause.what}", billed=False)
-            return self._failure(cause.trouble, cause.what)
-        if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
-            return self._failure(Trouble.UNAVAILABLE, "the model cannot be reached", billed=False)
-        what = "the connection to the model broke"
-        if isinstance(cause, httpx2.TimeoutException):
-            what = f"the model sent nothing for {self._endpoint.deadlines.silence:g} s"
-        return self._failure(Trouble.UNAVAILABLE, what)
+        if self._watch.refused:
+            return self._failure(Trouble.BLOCKED, f"the endpoint {self._watch.refused}", billed=False)
+        if isinstance(error, httpx2.DecodingError) or isinstance(error.__cause__, httpx2.DecodingError):
+            return self._failure(Trouble.BAD_REPLY, self._watch.ended)
+        sent = self._watch.sent
+        what = "the connection to the model broke" if sent else "the model cannot be reached"
+        return self._failure(Trouble.UNAVAILABLE, self._watch.ended or what, billed=sent)
 
     def _of_status(self, error: openai.APIStatusError) -> Failure | _EndpointDialect:
         status = error.response.status_code

@@ -13,9 +13,9 @@ import httpx2
 
 from memoryd.llm import network
 from memoryd.llm.endpoint import Deadlines, Endpoint, key_of
-from memoryd.llm.failure import Failure, Trouble
+from memoryd.llm.failure import Failure
 
-DEADLINES = Deadlines(connect=3.0, silence=6.0, whole=8.0)
+DEADLINES = Deadlines(connect=3.0, first_byte=6.0, idle=3.0, whole=8.0)
 
 
 class ProbeAnswer(StrEnum):
@@ -57,18 +57,17 @@ def probe(endpoint: Endpoint) -> ProbeResult:
     key = key_of(endpoint)
     if isinstance(key, Failure):
         return ProbeResult(ProbeAnswer.REFUSED, key.what)
+    watch = network.Watch(DEADLINES, endpoint.url.scheme)
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
     try:
-        with network.make_client(DEADLINES, endpoint.url.scheme) as client:
+        with network.make_client(watch) as client:
             response = client.get(f"{endpoint.base_url.rstrip('/')}/models", headers=headers)
-    except network.EndedError as error:
-        if error.trouble is not Trouble.BLOCKED:
-            return ProbeResult(ProbeAnswer.LATE)
-        untrusted = "certificate" in error.what
-        return ProbeResult(ProbeAnswer.UNTRUSTED if untrusted else ProbeAnswer.REFUSED, error.what)
     except httpx2.TimeoutException:
         return ProbeResult(ProbeAnswer.LATE)
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError):
+        if watch.refused:
+            untrusted = "certificate" in watch.refused
+            return ProbeResult(ProbeAnswer.UNTRUSTED if untrusted else ProbeAnswer.REFUSED, watch.refused)
         return ProbeResult(ProbeAnswer.AWAY)
     if response.is_redirect:
         return ProbeResult(ProbeAnswer.REDIRECT, str(response.status_code))

@@ -1,18 +1,19 @@
-"""Build a model's answer from the objects of a response: chunks of a stream, or one whole completion.
+"""Build a model's answer from the bytes of a response: server-sent events, or one JSON object.
 
-The objects are read as OpenAI's API reference of chat completions describes them, but their types are checked. An
-answer without an end is refused.
+Events are parsed as in the HTML standard (section 9.2, "Server-sent events"), and chunks as in OpenAI's API reference
+of chat completions. The reader is strict where an error could change the content. It rejects bytes that are not UTF-8,
+repeated keys, NaN and Infinity (which are not JSON), and an answer without an end.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-
-import openai
 
 from memoryd.jobs.job import ToolCall
 
 MOST_CHARACTERS = 400_000  # the most characters of an answer; the longest requested answer has a twentieth of them
+_DONE = b"[DONE]"
 _ENDS = {
     "stop": "stop", "eos": "stop", "end_turn": "stop", "stop_sequence": "stop",
     "length": "length", "max_tokens": "length", "model_length": "length",
@@ -21,7 +22,6 @@ _ENDS = {
 _CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # reasons for an end with tool calls
 _TEXTS = frozenset({"text", "output_text"})  # types of blocks that are part of the answer
 MOST_CALLS = 2_000
-_BROKEN_OFF = "the server ended its answer with an error"
 
 
 class BadReplyError(Exception):
@@ -70,18 +70,17 @@ class Assembly:
             for number, call in enumerate(self.called)
         )
 
-    def add(self, given: object, *, said_in: str) -> None:
+    def add(self, data: bytes, *, said_in: str) -> None:
         """Add an object of the API.
 
         `said_in` names the key with the message: `delta` in a chunk, `message` in a whole answer.
 
         Raises:
-            BadReplyError: `given` is not such an object, or is an error of the server.
+            BadReplyError: the data is not such an object, or is an error of the server.
         """
-        if not isinstance(given, dict):
-            raise BadReplyError("the answer is not a JSON object")
+        given = _object(data)
         if given.get("error"):
-            raise BadReplyError(_BROKEN_OFF, json.dumps(given["error"]))
+            raise BadReplyError("the server broke its answer off with an error", json.dumps(given["error"]))
         model = given.get("model")
         self.model = model if isinstance(model, str) else self.model
         self._count(given.get("usage"))
@@ -138,30 +137,69 @@ class Assembly:
             self.tokens_out = _count_of(usage.get("completion_tokens"), self.tokens_out)
 
 
-def read_answer(response: openai.APIResponse[Any], into: Assembly) -> None:
-    """Read an answer into `into`: a stream of events, or one whole object from a server that does not stream.
+def read_events(chunks: Iterable[bytes], into: Assembly) -> Iterator[None]:
+    """Read a stream of events into `into`, and yield after each event, so that the caller notices progress.
 
     Raises:
-        BadReplyError: the bytes are not an answer, or it ends before it is complete.
-        openai.APIConnectionError, httpx2.HTTPError: the connection failed, or memoryd ended the call.
+        BadReplyError: an event is not part of an answer, or the stream ends before the answer is complete.
     """
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    try:
-        if kind == "text/event-stream":
-            for given in response.parse(to=openai.Stream[object]):
-                into.add(given, said_in="delta")
-        elif kind == "application/json":
-            into.add(json.loads(response.read()), said_in="message")
-        else:
-            raise BadReplyError("the answer has a content type that no model uses")
-    except openai.APIError as error:
-        if error.body is None:  # the connection failed
-            raise
-        raise BadReplyError(_BROKEN_OFF, json.dumps(error.body)) from None
-    except (ValueError, RecursionError):
-        raise BadReplyError("the answer is not JSON in UTF-8") from None
+    for data in _events(chunks):
+        if data.strip() == _DONE:
+            break
+        into.add(data, said_in="delta")
+        yield
     if into.end is None and not into.refused:
         raise BadReplyError("the answer ended before it was finished")
+
+
+def read_object(chunks: Iterable[bytes], into: Assembly) -> None:
+    """Read one whole answer into `into`, from a server that does not stream.
+
+    Raises:
+        BadReplyError: the bytes are not a complete answer.
+    """
+    into.add(b"".join(chunks), said_in="message")
+    if into.end is None and not into.refused:
+        raise BadReplyError(
+            "the answer does not say that it is finished" if into.parts else "the answer has no choices"
+        )
+
+
+def _events(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    for line in _lines(chunks):
+        if line.startswith(b"data:"):
+            held.append(line[5:].removeprefix(b" "))
+        elif not line and held:
+            yield b"\n".join(held)
+            held = []
+    if held:  # the standard drops an event without a final blank line, but many servers omit that line
+        yield b"\n".join(held)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest: list[bytes] = []
+    for chunk in chunks:
+        pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        # A CRLF that is divided between two chunks gives one more empty line, which ends an event that has already
+        # ended.
+        for piece in pieces[:-1]:
+            yield b"".join([*rest, piece])
+            rest = []
+        rest.append(pieces[-1])
+    yield b"".join(rest)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(data.decode("utf-8"), object_pairs_hook=_reject_duplicates, parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise BadReplyError("the answer is not UTF-8") from None
+    except (ValueError, RecursionError):
+        raise BadReplyError("the answer is not JSON") from None
+    if not isinstance(given, dict):
+        raise BadReplyError("the answer is not a JSON object")
+    return given
 
 
 def _objects(given: object, why: str) -> list[dict[str, Any]]:
@@ -179,6 +217,17 @@ def _text_of(content: object) -> str:
     if not all(isinstance(text, str) for text in texts):
         raise BadReplyError("the answer's content is not text")
     return "".join(map(str, texts))
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        raise BadReplyError("the answer names a thing twice")
+    return given
+
+
+def _refuse_constant(_: str) -> None:
+    raise BadReplyError("the answer holds an invalid number")
 
 
 def _count_of(value: object, before: int | None) -> int | None:

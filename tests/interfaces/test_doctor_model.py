@@ -24,7 +24,7 @@ def models(*names):
 def server(monkeypatch):
     monkeypatch.setenv(VARIABLE, KEY)
     monkeypatch.setenv("A_KEY", KEY)
-    monkeypatch.setattr(probe, "DEADLINES", Deadlines(1.0, 1.0, 2.0))
+    monkeypatch.setattr(probe, "DEADLINES", Deadlines(1.0, 1.0, 1.0, 2.0))
     with ChatServer(models("tiny-1", "tiny-2")) as running:
         yield running
 

@@ -90,9 +90,9 @@ def test_an_address_that_is_never_asked_blocks(server, url, why):
     ],
 )
 def test_a_name_is_looked_at_again_when_it_is_resolved(host, scheme, why):
-    with pytest.raises(network.EndedError, match=why) as refused:
-        network._CheckedBackend(scheme)._addresses(host, 80)
-    assert refused.value.trouble is Trouble.BLOCKED
+    watch = network.Watch(endpoint_of("http://localhost/").deadlines, scheme)
+    assert network._CheckedBackend(watch)._addresses(host, 80) == []
+    assert why in watch.refused
 
 
 def test_a_name_that_leads_to_this_machine_is_connected_to(server):
@@ -277,7 +277,7 @@ def test_a_trickle_does_not_outlive_the_call(server):
     began = time.monotonic()
     failure = openai_chat.answer(ASK, endpoint_of(server.url, 1.0))
     assert isinstance(failure, Failure)
-    assert "had not finished after 1 s" in failure.what
+    assert "had not begun to answer after 0.75 s" in failure.what
     assert time.monotonic() - began < 60  # a trickle goes on for 500 s
 
 

@@ -82,8 +82,6 @@ def check_spend(app, fault):
         assert (spent["tokens_in"], spent["tokens_out"]) == (0, 0)
     elif fault.spent == "reported":
         assert (spent["tokens_in"], spent["tokens_out"], spent["how"]) == (700, 60, "usage")
-    elif fault.spent == "reserved":
-        assert (spent["how"], spent["reserved"] > 0) == ("reserved", True)
     else:
         assert spent["how"] == "estimate"
         assert 500 < spent["tokens_in"] < 2000

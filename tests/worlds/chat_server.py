@@ -356,7 +356,7 @@ class Fault:
 
     part: Part
     state: str  # of the run after it: succeeded | queued | blocked
-    spent: str  # nothing | reported | estimated | reserved: what the table must say
+    spent: str  # nothing | reported | estimated: what the table must say
     attempt: int = 1  # counted, where the run is queued again
     timeout: float = 30.0  # of the endpoint, seconds
     calls: int = 1
@@ -392,7 +392,7 @@ FAULTS: dict[str, Fault] = {
     "stall before headers": _retried(_do(Connection.stall), "estimated", **_SLOW),
     "stall after headers": _retried(_do(Connection.head, Connection.stall), "estimated", **_SLOW),
     "stall midway": _retried(_stall_midway, "estimated", **_SLOW),
-    "trickle of headers": _retried(_trickled_headers, "reserved", **_SLOW),
+    "trickle of headers": _retried(_trickled_headers, "estimated", **_SLOW),
     "trickle of words": _retried(_do(Connection.head, lambda c: c.trickle(chunk("a"))), "estimated", **_SLOW),
     "trickle of bytes": _retried(_do(Connection.head, lambda c: c.trickle(b"d")), "estimated", **_SLOW),
     "storm of comments": _retried(_do(Connection.head, lambda c: c.trickle(b": here\n\n" * 50)), "estimated", **_SLOW),
@@ -415,7 +415,9 @@ FAULTS: dict[str, Fault] = {
     "cut stream": _retried(_cut, "estimated"),
     "cut JSON in an event": _retried(send(b'data: {"choices": [{"del\n\n'), "estimated"),
     "cut JSON object": _retried(send(b'{"choices": [{"message"', "application/json"), "estimated"),
-    "invalid UTF-8": _retried(_spoiled(_ID, b'"id": "\xff"'), "estimated", why="not JSON in UTF-8"),
+    "NaN in JSON": _retried(_spoiled(_ID, b'"id": NaN'), "estimated", why="an invalid number"),
+    "duplicate keys": _retried(_spoiled(_ID, b'"id": "c", "id": "d"'), "estimated", why="names a thing twice"),
+    "invalid UTF-8": _retried(_spoiled(_ID, b'"id": "\xff"'), "estimated", why="not UTF-8"),
     "nested without end": _retried(send(b"data: " + b"[" * 200_000 + b"\n\n" + DONE), "estimated"),
     "an array": _retried(send(event([1, 2])), "estimated"),
     "choices are text": _retried(send(event({"choices": "yes"})), "estimated"),
