@@ -23,7 +23,7 @@ _PARTS = (
 )
 # SQLite derives all parts from this one value. Reading it takes a tenth of the time.
 _SCHEMA = (
-    "SELECT CAST(json_group_array(json_array(type, name, tbl_name, rootpage <> 0, sql)) AS BLOB)"
+    "SELECT CAST(json_group_array(json_array(hex(type), hex(name), hex(tbl_name), rootpage <> 0, hex(sql))) AS BLOB)"
     " FROM (SELECT * FROM sqlite_master ORDER BY type, name)"
 )
 DAMAGED = "was damaged"

@@ -75,7 +75,6 @@ class Part(NamedTuple):
     whole: str = "the file"  # what to call the place that has the full text
     plain: frozenset[str] = frozenset()  # headings and other lines that do not change the meaning of lines below them
     first: tuple[str, ...] = ()  # bullets that shortening keeps, the most important first
-    pairs: Mapping[str, str] = MappingProxyType({})  # a line, and one of another part that says the same and maybe more
 
 
 class Budget(NamedTuple):
@@ -99,8 +98,7 @@ class _PartLine(NamedTuple):
     """Hold one line of a part, with its size and meaning."""
 
     number: int  # line number in the file
-    bare: str  # the line as it is in the file
-    text: str  # the line as it is injected, with its note
+    text: str
     size: int  # tokens
     said: frozenset[str]  # its statements, to find repetitions; empty for a line that is never left out as a repetition
     level: float  # level of a heading, or of a line that serves as one; 0 for any other line
@@ -117,7 +115,6 @@ class _PartBlock(NamedTuple):
     newest_last: bool
     whole: str
     is_ranked: bool
-    pairs: Mapping[str, str]
 
     @property
     def need(self) -> int:
@@ -316,7 +313,6 @@ def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _PartBlock:
     lines = [
         _PartLine(
             number,
-            line.strip(),
             text,
             size,
             alone.get(number, frozenset()),
@@ -325,7 +321,7 @@ def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _PartBlock:
         )
         for (number, line), text, size in zip(found, texts, sizes, strict=True)
     ]
-    return _PartBlock(name, lines, heading, mark, part.newest_last, part.whole, bool(ranks), part.pairs)
+    return _PartBlock(name, lines, heading, mark, part.newest_last, part.whole, is_ranked=bool(ranks))
 
 
 def _level(line: str, plain: frozenset[str]) -> float:
@@ -402,15 +398,13 @@ def _gap(first: int, last: int, whole: str) -> str:
 def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
     """Return the text of the blocks within `room` tokens, without repetitions.
 
-    A line is left out if an earlier line says the same, if a longer line below has all of it, or if the line with which
-    it is paired is injected. If that other line
+    A line is left out if an earlier line says the same, or if a longer line below has all of it. If that other line
     itself does not fit, this one stays. `said` maps each statement that is already injected to its line.
     """
     untold: set[str] = set()
-    wider = _find_wider(blocks)
     longer = [line.said for block in blocks if not block.newest_last for line in block.lines]
     for _ in range(_ROUNDS):
-        told, again = ToldStatements(said, untold, longer, wider), set[str]()
+        told, again = ToldStatements(said, untold, longer), set[str]()
         fewer = []
         for block in blocks:
             lines = []
@@ -429,13 +423,6 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
         untold |= set() if longer else missing
         longer = []
     return _files(blocks, room, count)
-
-
-def _find_wider(blocks: Sequence[_PartBlock]) -> dict[frozenset[str], frozenset[str]]:
-    """Map the statements of the first line of each pair to those of the second, if both lines are in the blocks."""
-    said = {line.bare: line.said for block in blocks for line in block.lines if line.said}
-    pairs = (pair for block in blocks for pair in block.pairs.items())
-    return {said[one]: said[other] for one, other in pairs if one in said and other in said}
 
 
 def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:

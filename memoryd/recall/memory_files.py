@@ -5,20 +5,14 @@ Each is replaced by an empty line, so that the other lines keep their numbers.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import date
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Mapping
 
-from memoryd.ledger.floor import is_said
 from memoryd.recall.injection import LABEL, RECENT_FILE, TOP, Part
 from memoryd.recall.newer import put_newer_first
-from memoryd.text.content import list_stems, measure_overlap
-from memoryd.text.neutral import neutralize
 from memoryd.text.normal import normalize
 from memoryd.tiers import daily
 from memoryd.tiers.session_summary import CORRECTED, Section
 
-_LASTING = frozenset({"Key decisions", "Discoveries"})  # labels of lines that a dream takes into `MEMORY.md`
 _LABELS = frozenset({"Focus", "Key decisions", "Discoveries", "State", "Open", "Failed", "Tasks"})
 _UNTOLD = frozenset({"Files", "Link", str(Section.FILES)})
 _NOTHING = frozenset({"none", "-", "–"})  # noqa: RUF001
@@ -29,48 +23,23 @@ _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # a heading of the text below it
 _TITLED = re.compile(r"#{1,6}(?:\s|$)")
 _ALONE = re.compile(r"(?:^- .*\n(?!\n*[ \t]))+", re.MULTILINE)  # bullets without text below them
-_FEWEST_SHARED = 4  # content words of a line that gets a pair …
-_SHARED = 0.7  # … and the share of them that the bullet must have
 _SHORT = 8  # characters of a session's id that identify it
 
 
-def make_recent(text: str, is_told: Callable[[str], bool], pairs: Mapping[str, str] = MappingProxyType({})) -> Part:
+def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
     """Return `RECENT.md` as a part of an injection.
 
-    `is_told` returns True if the entry of the session with this id must be injected. For `pairs`, see `pair_lines`.
+    `is_told` returns True if the entry of the session with this id must be injected.
     """
     # The mark of a decision would look like that of a finished task.
     shown = _shorten(text, _ANCHOR, is_told).replace("\n- [x] ", "\n- ")
     headings = (line[3:].strip() for line in shown.split("\n") if line.startswith("## "))
-    return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)), pairs=pairs)
+    return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)))
 
 
 def find_newest(text: str, is_injected: Callable[[str], bool]) -> str:
     """Return the session id of the first entry of `RECENT.md` that is injected; empty if none is."""
     return next(filter(is_injected, _ANCHOR.findall(text)), "")
-
-
-def pair_lines(text: str, bullets: Mapping[str, Sequence[str]], today: date) -> dict[str, str]:
-    """Return the lines of `RECENT.md` that a bullet of `MEMORY.md` says in other words, each with that bullet.
-
-    Such a bullet was made from the same session. It has most words of the line and all of its exact tokens.
-
-    Args:
-        text: the file.
-        bullets: the bullets that were made from each session, by the id in the file's links.
-        today: the day to which words such as "Monday" refer.
-    """
-    pairs = {}
-    for entry in re.split(r"^(?=## )", text, flags=re.MULTILINE):
-        made, name = bullets.get("".join(_ANCHOR.findall(entry)[:1])), ""
-        for line in entry.split("\n") if made else ():
-            name = label[1] if (label := LABEL.fullmatch(line)) else name
-            said = line.removeprefix("- ").removeprefix("[x] ")
-            if name in _LASTING and line.startswith("- ") and len(list_stems(said)) >= _FEWEST_SHARED:
-                best = max(made or (), key=lambda one: measure_overlap(said, one))
-                if measure_overlap(said, best) >= _SHARED and is_said(said, [(best, today)]):
-                    pairs[f"- {neutralize(said)}"] = f"- {neutralize(best)}"
-    return pairs
 
 
 def remove_bullets(text: str, bullets: Collection[str]) -> str:

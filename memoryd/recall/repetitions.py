@@ -36,27 +36,13 @@ def split_statements(text: str, kind: str = "") -> frozenset[str]:
 class ToldStatements:
     """Collect the statements injected so far, while a text is built from top to bottom."""
 
-    def __init__(
-        self,
-        said: Mapping[str, str],
-        untold: AbstractSet[str],
-        later: Sequence[frozenset[str]],
-        wider: Mapping[frozenset[str], frozenset[str]],
-    ) -> None:
-        """Start before the first line of the text.
-
-        Args:
-            said: the statements that are injected already, each with its line.
-            untold: the statements whose line does not fit and is not injected.
-            later: the statements of each line that may come later.
-            wider: maps the statements of a line to those of a line that says the same in other words.
-        """
-        self._wider, self._whole = wider, frozenset(later)
+    def __init__(self, said: Mapping[str, str], untold: AbstractSet[str], later: Sequence[frozenset[str]]) -> None:
+        """Take the statements said before, each with its line, and the statements of each line that may come later."""
         self.lines = dict(said)  # statement -> first line that says it
         self._longer = [one for one in later if len(one) > 1]
         whole = (one for statements in later for one in statements if not one.endswith(CUT))
         self._later = {one[:_NEAR]: one for one in whole}
-        self._untold = untold
+        self._untold = untold  # statements whose line does not fit and is not injected
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
 
     def find_all(self, statements: frozenset[str]) -> set[str]:
@@ -64,8 +50,6 @@ class ToldStatements:
 
         All statements of a line are repeated if a longer line has them too.
         """
-        if wider := self._find_wider(statements):
-            return wider
         if self._untold.isdisjoint(statements) and any(statements < one for one in self._longer):
             return set(statements)
         found = {
@@ -75,11 +59,6 @@ class ToldStatements:
         told = sum(map(len, found)) - more
         is_said = not more or (told >= _MUCH and more <= _LITTLE_SHARE * (told + more))
         return {one for one in found.values() if one} if is_said else set()
-
-    def _find_wider(self, statements: frozenset[str]) -> set[str]:
-        wider = self._wider.get(statements, frozenset())
-        is_told = self._untold.isdisjoint(wider) and (wider in self._whole or wider <= self.lines.keys())
-        return set(wider) if is_told else set()
 
     def _find(self, one: str) -> str | None:
         """Return a statement that covers this one: the same words, more clauses, or the whole of a cut sentence."""

@@ -148,8 +148,7 @@ def _files(
             unreadable.append(str(error))
             continue
         if name == RECENT_FILE:
-            pairs = memory_files.pair_lines(text, _group_by_session(core), now.date())
-            part = memory_files.make_recent(text, project.has_session, pairs)
+            part = memory_files.make_recent(text, project.has_session)
             newest = memory_files.find_newest(text, project.has_session)
         elif name == CORE_FILE:
             reports = {row["content"] for row in core if _is_report_of(row, newest)}
@@ -161,15 +160,6 @@ def _files(
             part = memory_files.make_daily(name, text, project.has_session)
         parts += [part] if part.text.strip() else []
     return parts, unreadable
-
-
-def _group_by_session(core: Sequence[reads.Row]) -> dict[str, list[str]]:
-    """Return the bullets of `MEMORY.md` made from each session, by the session's name in links."""
-    made: dict[str, list[str]] = {}
-    for row in core:
-        for name in {name_of(one.get("session", "")) for one in json.loads(row["sources"])}:
-            made.setdefault(name, []).append(row["content"])
-    return made
 
 
 def _tell_said(row: reads.Row) -> str:

@@ -1,12 +1,10 @@
 """Memory files as an agent is told them: only what the start of a session has a use for, each line with its number."""
 
-from datetime import date
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.recall.injection import Budget, Part, render
-from memoryd.recall.memory_files import find_newest, make_daily, make_recent, pair_lines, remove_bullets
+from memoryd.recall.injection import Budget, render
+from memoryd.recall.memory_files import find_newest, make_daily, make_recent, remove_bullets
 
 RECENT = """# RECENT - Last 3 Sessions
 
@@ -112,44 +110,6 @@ def test_the_newest_entry_that_is_told_is_named():
     assert find_newest(RECENT, lambda _name: True) == "9e953218"
     assert find_newest(RECENT, lambda name: name != "9e953218") == "4379d1bf"
     assert find_newest("# RECENT\n", lambda _name: True) == ""
-
-
-CONFIG = "The settings are in `next.config.js`; the port is read from the environment, then from 3000."
-FOUND = RECENT.replace("**Discoveries**: none", f"**Discoveries**:\n- {CONFIG}")
-BULLET = "The settings are in `next.config.js`: the port is first read from the environment, then 3000 is used."
-
-
-def start(made, room=9999, kept=None):
-    """The injected text where `made` says which bullets each session became, and `kept` which the file has."""
-    bullets = kept or [one for several in made.values() for one in several]
-    recent = make_recent(FOUND, lambda _name: True, pair_lines(FOUND, made, date(2025, 10, 7)))
-    text = "# Memory\n\n## Facts\n\n" + "".join(f"- {one}\n" for one in bullets)
-    core = Part("MEMORY.md", text, plain=frozenset({"Facts"}), first=tuple(bullets))
-    return render([], [], [recent, core], Budget(9999, room), lambda t: [*map(len, t)]).text
-
-
-def test_what_became_a_bullet_in_other_words_is_told_once():
-    told = start({"9e953218": [BULLET]})
-    assert (BULLET in told, CONFIG in told) == (True, False)
-    assert "**Discoveries**" not in told
-
-
-def test_a_line_stays_beside_a_bullet_of_another_session_or_with_another_value_or_about_something_else():
-    for made in (
-        {"4379d1bf": [BULLET]},
-        {"9e953218": [BULLET.replace("3000", "8080")]},
-        {"9e953218": [BULLET.replace("next.config.js", "app.toml")]},
-        {"9e953218": ["The settings of the printer are in the drawer of 3000 things and `next.config.js`."]},
-    ):
-        assert CONFIG in start(made), made
-
-
-def test_a_line_stays_where_its_bullet_is_left_out():
-    assert CONFIG in start({"9e953218": [BULLET]}, kept=["Another one."])
-    several = [f"Never touch the folder number {number} by hand: the build writes it anew." for number in range(12)]
-    told = [start({"9e953218": [*several, BULLET]}, room) for room in range(100, 2000, 50)]
-    assert not any(BULLET in one and CONFIG in one for one in told)
-    assert any(CONFIG in one for one in told), "where the bullet does not fit"
 
 
 def test_only_bullets_that_are_told_go_and_only_sections_that_are_empty_then():

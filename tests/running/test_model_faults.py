@@ -10,11 +10,8 @@ from datetime import timedelta
 
 import pytest
 from chat_server import FAULTS, ChatServer, good
-from daily import SOAK, one_in
+from daily import one_in
 from model_world import KEY, World, queue, rows, the_run, with_llm
-
-SLOW = {"trickle of headers"}  # only the parent of the worker ends it, 15 s after the deadline
-
 
 @pytest.fixture
 def world(tmp_path, workers):
@@ -27,7 +24,7 @@ def test_there_are_enough_of_them():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", one_in(3, [name for name in FAULTS if SOAK or name not in SLOW]))
+@pytest.mark.parametrize("name", one_in(3, FAULTS))
 def test_fault(name, world):
     fault = FAULTS[name]
     world, server = world
