@@ -65,6 +65,7 @@ COMPLEX = {
     "memoryd.finding.recall._ask",
     "memoryd.finding.recall._read_known",
     "memoryd.interfaces.connect.connect",
+    "memoryd.interfaces.ledger.rollback",
     "memoryd.jobs.condensation.judge_draft",
     "memoryd.jobs.consolidation._operate",
     "memoryd.jobs.consolidation._rows",

@@ -551,6 +551,23 @@ def states_of_run(reader: DatabaseReader, run_id: str) -> list[Row]:
     )
 
 
+def list_unsummarized(reader: DatabaseReader, run_id: str) -> list[str]:
+    """Return the watermarks of sleeps that a run has changed, of sessions without a running summary."""
+    sql = "SELECT memory_id FROM audit JOIN session_summary ON memory_id = 'watermark:' || session_id || ':sleep'"
+    return [row["memory_id"] for row in reader.rows(f"{sql} WHERE audit.run_id = ? AND summary = ''", run_id)]
+
+
+def list_beside(reader: DatabaseReader, run: Row) -> dict[str, list[str]]:
+    """Return the live memories that other runs have added for the session of a run: ids, by run."""
+    rows = reader.rows(
+        "SELECT r.id, json_group_array(m.id) AS ids FROM job_run r JOIN audit a ON a.run_id = r.id"
+        ' JOIN memory m ON m.id = a.memory_id WHERE r.session_id = ? AND r.id <> ? AND a."before" IS NULL'
+        " AND m.deleted_at IS NULL GROUP BY r.id",
+        run["session_id"], run["id"],
+    )  # fmt: skip
+    return {row["id"]: json.loads(row["ids"]) for row in rows}
+
+
 def count_votes(reader: DatabaseReader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
     """Return the ratings of memories by `feedback`, as good minus bad, by id. Memories without ratings are left out."""
     sql = (

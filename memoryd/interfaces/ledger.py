@@ -17,7 +17,7 @@ from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from memoryd.config import Agent, Settings
 
@@ -190,6 +190,7 @@ def rollback(
     settings = call.settings()
     with call.reader(settings) as reader:
         row = {} if run_id is None else reads.job_run(reader, run_id)
+        beside = reads.list_beside(reader, row) if row and memory_id is None else {}
         owner = agent_id or row.get("agent_id") or reads.audit_upto(reader, int(audit_id or 0), None)[1]
     agent = call.agent(settings, owner)
     options = memory_changes.find_rollback(settings, agent, run_id, audit_id, memory_id)
@@ -200,20 +201,21 @@ def rollback(
         named = ("memory", "before", "after")
         texts = [dict(zip(named, (one, *map(_text_in, states[one])), strict=True)) for one in planned["memories"]]
         shown = access.show_rows(settings, agent, "rollback --dry-run", texts, *named[1:])
-        planned |= {"texts": shown, "edited": _list_edited(agent, named_run, planned["files"])}
+        planned |= {"texts": shown, "beside": beside, "edited": _list_edited(agent, named_run, planned["files"])}
         call.output.result(planned, _plan_text(planned, states, is_tried=True), plan.find_refusal())
         return
     with call.output.busy("reverting"):
         done = memory_changes.rollback(settings, agent, options)
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
+        bare = reads.list_unsummarized(reader, done["id"])
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {})
-    reverted |= {"files": files, "edited": _list_edited(agent, named_run, files)}
-    undo = f"{done['id']} is the id of this rollback. To revert it: memoryd rollback {done['id']}"
-    told = [undo, _plan_text(reverted, states)]
-    told += _list_next_steps(states, f" --agent {agent.id}" * (len(settings.agents) > 1))
-    data = done | {"edited": reverted["edited"]}
+    reverted |= {"files": files, "beside": beside, "edited": _list_edited(agent, named_run, files)}
+    undo = f"memoryd rollback {done['id']}"
+    told = [f"{done['id']} is the id of this rollback. To revert it: {undo}", _plan_text(reverted, states)]
+    told += _list_next_steps(states, bare, undo, f" --agent {agent.id}" * (len(settings.agents) > 1))
+    data = done | {"beside": beside, "edited": reverted["edited"]}
     call.output.result(data, f"{done['id']} {done['why']}" if done["why"] else "\n".join(told))
 
 
@@ -229,9 +231,12 @@ def _list_edited(agent: Agent, row: Mapping[str, Any], files: Sequence[Mapping[s
     return [path for path, text in texts.items() if any(digest_of(line) in cites for line in text.splitlines())]
 
 
-def _list_next_steps(states: Mapping[str, tuple[str | None, str | None]], chosen: str) -> list[str]:
+def _list_next_steps(
+    states: Mapping[str, tuple[str | None, str | None]], bare: Collection[str], undo: str, chosen: str
+) -> list[str]:
     """Return lines for people with commands for what a rollback leaves to do.
 
+    `bare` are the watermarks of sessions without a summary, `undo` is the command that reverts the rollback, and
     `chosen` ends a command for a memory.
     """
     from memoryd.ledger.audit import WATERMARK, values_of
@@ -249,6 +254,8 @@ def _list_next_steps(states: Mapping[str, tuple[str | None, str | None]], chosen
                 f"to process it now (needed if it ended before memoryd first saw the agent): {again}",
                 f"to erase the whole session: memoryd forget {session}",
             ]
+        elif name in bare:
+            lines.append(f"session {session} is not restored in RECENT.md; to write it again: {undo} && {again}")
     gone = [one for one, both in states.items() if one.startswith(ANY_PREFIX) and describe_outcome(*both) == OUT]
     lines += [f"to keep this line, or another above, out: memoryd forget {one}{chosen}" for one in gone[:1] if lines]
     return list(dict.fromkeys(lines))
@@ -398,4 +405,7 @@ def _plan_text(
     clashes = planned.get("conflicts", ())
     lines += ["nothing would change, because later changes are in conflict:"] * bool(clashes)
     lines += [name_conflict(one["memory"], one["why"], one["later"]) for one in clashes]
+    stays = "stays, because another run wrote it for the same session:"
+    for run, ids in planned.get("beside", {}).items():
+        lines.append(f"{stays} {', '.join(ids)}; to revert that run: memoryd rollback {run}")
     return "\n".join(lines) or "nothing to take back"

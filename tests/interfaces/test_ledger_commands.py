@@ -308,7 +308,7 @@ def test_a_run_that_a_rollback_to_an_entry_reverted_is_not_rolled_back_again(tmp
     assert scratch.json("verify")["ok"] is True
 
 
-def test_after_a_forget_a_reverted_rollback_brings_all_back_but_the_entry(tmp_path):
+def test_after_a_forget_a_reverted_rollback_brings_all_back_but_the_entry_and_says_what_writes_that(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     (tmp_path / "other").mkdir()
     scratch.agents.append(scratch.agent("other", tmp_path / "other"))
@@ -330,8 +330,7 @@ def test_after_a_forget_a_reverted_rollback_brings_all_back_but_the_entry(tmp_pa
     assert texts() == before
     scratch.json("consolidate", "--agent", "demo")
     assert "## Session" not in recent_file.read_text()
-    (session,) = (row["session_id"] for row in scratch.json("job", "list") if row["id"] == first)
-    for command in commands_in(f"{told.splitlines()[0]} && memoryd job run sleep --session {session}"):
+    for command in commands_in(told.partition("is not restored in RECENT.md; to write it again: ")[2]):
         scratch.json(*command)
     scratch.json("consolidate", "--agent", "demo")
     assert recent_file.read_text() == entry
@@ -374,7 +373,7 @@ def test_a_rollback_names_the_daily_file_whose_lines_stay_because_a_person_chang
     assert daily.read_text(encoding="utf-8") == edited
 
 
-def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_leave_the_facts(tmp_path):
+def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_the_facts_that_stay(tmp_path):
     def texts():
         found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.md")}
         return {name: text for name, text in found.items() if "/backup/" not in name}
@@ -395,15 +394,18 @@ def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_leave_the_fac
     before = texts()
     tried = scratch.json("rollback", runs["sleep"], "--dry-run")
     assert texts() == before
+    assert set(tried["beside"][runs["facts"]]) == set(facts), "the facts are of another run"
     told = scratch.run("rollback", runs["sleep"]).stdout
     changed = {name: text for name, text in before.items() if texts().get(name) != text}
     assert {one["path"]: one["removed"] for one in tried["files"]} == {name: name not in texts() for name in changed}
     assert {"MEMORY.md", ".continuum/memory/RECENT.md"} <= set(changed)
     assert all(f"\n{name} {'rewritten' if name in texts() else 'removed'}" in told for name in changed)
     assert "as before" not in "".join(line for line in told.splitlines() if ".md" in line)
-    assert [row["id"] for row in scratch.json("facts", "list")] == facts, "the facts are of another run"
+    assert f"; to revert that run: memoryd rollback {runs['facts']}\n" in told
+    assert all(one in told for one in facts)
     assert scratch.core == "# Notes\n\n- an old one\n"
     told = scratch.run("rollback", runs["facts"]).stdout
+    assert "of the same session" not in told
     assert "will be processed again" in told
     assert scratch.json("facts", "list") == []
 
