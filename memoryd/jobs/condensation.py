@@ -161,9 +161,9 @@ def is_rule(memory: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cu
 
     The reader's label decides. Without one, the wording and the heading decide.
     """
-    said, answer = strip_label(memory.content), answers.get(class_question(memory.content).key)
-    if answer is not None:
-        return answer.kind is MemoryClass.RULE
+    said = strip_label(memory.content)
+    if any(answers.values()):  # a reader is there; in doubt, for example about a text that was just reworded, it is one
+        return _class_of(memory, answers, cues) is MemoryClass.RULE
     is_below = cues.kind_below(memory.heading or "") is MemoryClass.RULE
     return is_below or steering.is_instruction(said) or steering.is_preference(said)
 

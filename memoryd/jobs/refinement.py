@@ -112,7 +112,7 @@ class RefinementSession:
             asked = Misuse(why, f"call {refinement_tools.COMPLETE}", str(Guard.CAP), asked.ids)
         deleted = asked.operation if isinstance(asked, RefinementChange) else None
         if isinstance(deleted, Delete) and condensation.is_rule(core[deleted.id], answers, cues):
-            asked = Misuse(STAYS, "leave it; only a person may delete it", str(ClaimStep.READER), (deleted.id,))
+            asked = Misuse(STAYS, "leave it; only a person may delete it", str(ClaimStep.GUARD), (deleted.id,))
         if isinstance(asked, Misuse):
             text = _render_answer(error=asked.why, allowed=asked.allowed)
             return counted.note_call(call.name, asked.verdict, asked.ids), text

@@ -45,10 +45,10 @@ _MARKED = re.compile(
     r"(?<![\w/.@-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
     rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)"
 )
-# Characters of these scripts touch an identifier without a space, so they would become part of it. Three dots between
-# words are a pause, not a part of a name.
-_WIDE = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af\U00010000-\U0010ffff]")
-_PAUSE = re.compile(r"(?<=[^\W\d_])\.{3,}(?=[^\W\d_])")
+# Words of these scripts touch an identifier without a space, and "和/或" is no identifier but two words.
+_WIDE = "\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af\U00010000-\U0010ffff"
+_EDGES = re.compile(rf"\A[{_WIDE}]+|[{_WIDE}]+\Z")
+_WIDE_WORDS = re.compile(rf"[{_WIDE}]+(?:/[{_WIDE}]+)+")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:[.,]\d+)*")  # noqa: RUF001
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'’-]*")  # noqa: RUF001
 _ENDS = ".!?,;:…。！？`*'\"’”»)"  # noqa: RUF001
@@ -88,19 +88,17 @@ def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
 
     Each passage counts once. With `loosely`, a name counts only directly before another name.
     """
-    rest = _PAUSE.sub("… ", normalize(strip_label(text)))
+    rest = normalize(strip_label(text))
     found: list[Token] = []
 
     def take(kind: TokenKind, pattern: re.Pattern[str]) -> None:
         nonlocal rest
-        left, at = "", 0
-        for match in pattern.finditer(_WIDE.sub(" ", rest) if kind is TokenKind.MARK else rest):
+        for match in pattern.finditer(rest):
             inside = next((one for one in match.groups() if one), match[0]) if match.groups() else match[0]
-            if token := inside.strip().rstrip(_ENDS):
+            token = inside.strip().rstrip(_ENDS)
+            if token := _trim_mark(token) if kind is TokenKind.MARK else token:
                 found.append(Token(kind, token))
-            left += rest[at : match.start()] + " " * len(match[0])
-            at = match.end()
-        rest = left + rest[at:]
+        rest = pattern.sub(lambda match: " " * len(match[0]), rest)
 
     take(TokenKind.QUOTE, _QUOTED)
     take(TokenKind.URL, _URL)
@@ -113,6 +111,13 @@ def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
     if loosely:
         names = [one for one, other in pairwise(names) if rest[one.end() : other.start()] == " "]
     return [*found, *(Token(TokenKind.NAME, match[0]) for match in names)]
+
+
+def _trim_mark(mark: str) -> str:
+    """Return an identifier without the wide characters around it, if it is complete without them; empty for words."""
+    bare = _EDGES.sub("", mark)
+    is_whole = bare.isascii() and bare[:1].isalnum() and bare[-1:].isalnum() and _MARKED.fullmatch(bare) is not None
+    return bare if is_whole else "" if _WIDE_WORDS.fullmatch(mark) else mark
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:
@@ -248,10 +253,10 @@ class Material:
         return is_number and self._occurs(text.replace(".", ","))
 
     def _has_parts(self, text: str) -> bool:
-        """Return True if all words of a compound occur: "die CNC, eine Fräse" for "CNC-Fräse"."""
-        if not re.fullmatch(r"[^\W_]+(?:[-/][^\W_]+)+", text):
+        """Return True if all words of a compound occur: "die CNC, eine Fräse" for "CNC-Fräse"; dots may be a pause."""
+        if not re.fullmatch(r"[^\W_]+(?:(?:[-/]|\.{3,})[^\W_]+)+", text):
             return False
-        parts = re.split(r"[-/]", text)
+        parts = re.split(r"[-/]|\.{3,}", text)
         return all((part.isdigit() and part in self._numbers) or self._has_name(part) for part in parts)
 
     def _has_name(self, name: str) -> bool:
@@ -272,7 +277,9 @@ def _goes_on(neighbour: str, edge: str) -> bool:
 
 
 def _is_wide(char: str) -> bool:
-    return _WIDE.match(char) is not None
+    return (
+        "\u0e00" <= char <= "\u0eff" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af" or char > "\uffff"
+    )
 
 
 def _readings(written: str) -> set[str]:

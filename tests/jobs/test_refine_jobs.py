@@ -243,7 +243,7 @@ def test_no_rule_is_deleted_by_the_readers_label_or_else_by_its_wording():
         session, asked = called("delete_memory", {"id": one}, reading)
         if stays:
             assert json.loads(asked)["error"] == STAYS
-            assert session.timeline[-1] == {"tool": "delete_memory", "ids": [one], "verdict": "reader"}
+            assert session.timeline[-1] == {"tool": "delete_memory", "ids": [one], "verdict": "guard"}
         else:
             assert asked.operation == Delete(one)
     below = CORE | {D: replace(CORE[D], heading="Preferences")}

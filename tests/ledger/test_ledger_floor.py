@@ -191,14 +191,24 @@ def test_more_material_never_takes_a_token_away(claim, said):
         ("crash detection is...boring", "Crash detection is boring"),
     ],
 )
-def test_a_slash_between_wide_characters_and_dots_between_words_make_no_identifier(claim, said):
+def test_a_slash_between_wide_words_and_dots_between_words_are_no_identifier(claim, said):
     assert lacking(claim, said) == []
 
 
-def test_an_identifier_among_wide_characters_is_one_without_them():
-    assert lacking("写入setup.json并重启", "日志写在 config.json 里然后重启") == ["setup.json"]
-    assert lacking("看src/b.py与v1.2.4", "看 src/a.py 与 v1.2.3") == ["src/b.py", "v1.2.4"]
-    assert lacking("Use main..topic", "Use main..feature") == ["main..topic"]
+@pytest.mark.parametrize(
+    ("claim", "said", "token"),
+    [
+        ("写入setup.json并重启", "日志写在 config.json 里然后重启", "setup.json"),
+        ("用src/登录.py", "改 src/注册.py", "用src/登录.py"), ("docs/报告.md", "config/报告.md", "docs/报告.md"),
+        ("설정.json", "환경.json", "설정.json"), ("@山田", "@田中", "@山田"), ("#重要", "#緊急", "#重要"),
+        ("设置_端口", "设置_主机", "设置_端口"), ("tanaka@例え.jp", "suzuki@例え.jp", "tanaka@例え.jp"),
+        ("张三@example.com", "李四@example.com", "张三@example.com"), ("feature/登录", "hotfix/登录", "feature/登录"),
+        ("git diff main...topic", "git diff main...feature", "main...topic"), ("main..topic", "main..feature", "main..topic"),
+        ("It is blocked...Anna", "It is blocked by Bob...", "blocked...Anna"),
+    ],
+)  # fmt: skip
+def test_an_altered_identifier_is_named_beside_wide_characters_and_dots(claim, said, token):
+    assert lacking(claim, said) == [token]
 
 
 def test_the_kinds_of_tokens_in_their_order():
