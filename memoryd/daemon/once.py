@@ -48,8 +48,9 @@ def run_once(app: App) -> dict[str, Any]:
             extraction.consider(app.engine, app.settings, app.clock, session_id)
             rollover.consider_asked(app.engine, app.settings, app.clock, session_id)
         rollover.consider_all(app.engine, app.settings, app.clock)
-        extraction.hurry_questions(app.engine, app.clock)  # this process ends before the sessions are quiet
-        sqlite.write(app.engine, runs.make_due, rollover.KIND, app.clock.text())
+        # This process ends before the sessions are quiet. A run that has to wait again is left to the next process.
+        extraction.hurry_questions(app.engine, app.clock, carried_out)
+        sqlite.write(app.engine, runs.make_due, rollover.KIND, app.clock.text(), carried_out)
         run = app.runner.run_next()
         if run is None:
             break

@@ -16,7 +16,8 @@ from memoryd.database.library import load_library
 # The SQL of a table differs if a migration has added its columns, so only its beginning and its columns are compared. A
 # virtual table has no page: SQLite can read its columns only with its module. `hex` allows for text that is not UTF-8.
 _PARTS = (
-    "WITH own AS (SELECT * FROM sqlite_master WHERE type = 'trigger' OR name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
+    "WITH own AS (SELECT lower(type) AS type, name, sql, rootpage FROM sqlite_master"
+    " WHERE lower(type) = 'trigger' OR name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
     " SELECT hex(type), hex(name), hex(iif(type = 'table', upper(substr(sql, 1, 12)), sql)) FROM own UNION ALL SELECT"
     " hex('column'), hex(own.name || '.' || c.name), hex(concat_ws(' ', c.type, c.\"notnull\", c.dflt_value, c.pk,"
     " c.hidden)) FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table' AND own.rootpage"

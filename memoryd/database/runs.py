@@ -430,14 +430,17 @@ def was_asked(connection: Connection, kind: str, agent_id: str, key: str, since:
     return query.has_row(connection, sql, agent_id, kind, key, since)
 
 
-def make_due(connection: Connection, kind: str, now: str) -> list[str]:
-    """Make the runs of a kind due that wait for their first attempt; return their ids. Failed runs still wait."""
+def make_due(connection: Connection, kind: str, now: str, but: Sequence[str] = ()) -> list[str]:
+    """Make the runs of a kind due that wait for their first attempt; return their ids. Failed runs still wait.
+
+    The runs in `but` wait too, for example because the model was busy.
+    """
     sql = (
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?)"
         " WHERE kind = ? AND state = 'queued' AND attempt = 0 AND error IS NULL"
-        " RETURNING id"
+        " AND id NOT IN (SELECT value FROM json_each(?)) RETURNING id"
     )
-    return query.fetch_column(connection, sql, now, kind)
+    return query.fetch_column(connection, sql, now, kind, json.dumps(but))
 
 
 def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | None) -> None:

@@ -19,13 +19,12 @@ from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.judging import class_question
 from memoryd.jobs.pieces import CitableSentence
 from memoryd.jobs.reader import POSITIVE, Question, ReaderAnswer, Subject
-from memoryd.ledger import steering
-from memoryd.ledger.floor import Material, Token, TokenKind, list_missing
+from memoryd.ledger.floor import HELD, Material, Token, TokenKind, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.ledger.memory import Memory
 from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
-from memoryd.text.content import list_stems, measure_overlap, strip_label
+from memoryd.text.content import list_stems, measure_overlap
 from memoryd.text.portions import group_items
 
 _ROOM = 800  # characters of a batch that are reserved for the evidence of its decoy
@@ -141,6 +140,7 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
         return CondensationResult(draft, REASONS[bad])
     if None in found:
         is_one = normal.normalize(draft.text) in _forms(draft)
+        is_one &= all(measure_overlap(part.content, draft.text) >= HELD for part in draft.parts)
         why, step = ("", ClaimStep.QUOTE) if is_one else (reasons.NOT_READ, ClaimStep.READER)
         return CondensationResult(draft, why, step)
     named = _list_named(draft, answers)
@@ -157,15 +157,13 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
 
 
 def is_rule(memory: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> bool:
-    """Return True if a memory is a rule, a preference or a promise.
+    """Return True if a memory is a rule, a preference or a promise; in case of doubt, too.
 
-    The reader's label decides. Without one, the wording and the heading decide.
+    The reader's label decides. Without a reader, the wording and the heading decide.
     """
-    said = strip_label(memory.content)
-    if any(answers.values()):  # a reader is there; in doubt, for example about a text that was just reworded, it is one
-        return _class_of(memory, answers, cues) is MemoryClass.RULE
-    is_below = cues.kind_below(memory.heading or "") is MemoryClass.RULE
-    return is_below or steering.is_instruction(said) or steering.is_preference(said)
+    if any(answers.values()) and answers.get(class_question(memory.content).key) is None:
+        return True  # the reader was asked about another wording of it, or gave no valid answer
+    return _class_of(memory, answers, cues) is MemoryClass.RULE
 
 
 # ── checks without a reader ──────────────────────────────────────────────────────────────────────────────────────

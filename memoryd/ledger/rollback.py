@@ -80,7 +80,8 @@ class RollbackPlan:
         later = {at: run for one in self.conflicts for at, run in one.later}
         undo = " && ".join(dict.fromkeys(f"memoryd rollback {later[at]}" for at in sorted(later, reverse=True)))
         is_named = later and None not in later.values()  # an edit by hand is no run
-        hint = f"first revert later changes: {undo if is_named else 'memoryd rollback --to AUDIT_ID (memoryd audit)'}"
+        to = f"memoryd rollback --to {min(later) - 1}, after a look with --dry-run" if later else "see memoryd audit"
+        hint = f"first revert later changes: {undo if is_named else to}"
         why = {one.why: _HINTS[one.why] for one in self.conflicts if one.why in _HINTS}
         return RefusedError(f"cannot be rolled back: {told}", hint="; ".join(why.values()) or hint)
 

@@ -169,6 +169,7 @@ class _Transport(httpx2.HTTPTransport):
             response.close()
             self._watch.ended = "the answer is compressed, but memoryd did not request that"
             raise httpx2.DecodingError("compressed", request=request)
+        response.encoding = "utf-8"  # whatever the answer names: Python also takes "zlib" and "undefined" for a charset
         return response
 
 

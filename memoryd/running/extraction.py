@@ -4,6 +4,7 @@ A session is due when it has been quiet for `facts.debounce`, or at the latest a
 a queued row of the job table, with a key of session and watermark. So a restart neither repeats nor forgets it.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from sqlalchemy import Connection, Engine, RowMapping
@@ -81,9 +82,12 @@ def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None)
     return [run_id for run_id in found if run_id is not None]
 
 
-def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
-    """Make the questions due at once that only wait for a quiet session; return the ids of their runs."""
-    return sqlite.write(engine, runs.make_due, KIND, clock.text())
+def hurry_questions(engine: Engine, clock: Clock, but: Sequence[str] = ()) -> list[str]:
+    """Make the questions due at once that only wait for a quiet session; return the ids of their runs.
+
+    The runs in `but` still wait.
+    """
+    return sqlite.write(engine, runs.make_due, KIND, clock.text(), but)
 
 
 # --- gathering --------------------------------------------------------------------------------------------------------

@@ -196,6 +196,27 @@ def test_a_database_of_an_old_version_loses_a_foreign_trigger_and_is_brought_up_
     assert is_whole(scratch)
 
 
+def test_the_sql_of_a_table_as_bytes_is_no_damage(scratch):
+    """One bit of a row of the schema makes the same text a blob; SQLite reads it all the same."""
+    with contextlib.closing(load_library().connect(scratch.state / "memoryd.db")) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = CAST(sql AS BLOB) WHERE name = 'memory'")
+        connection.commit()
+    before = facts(scratch)
+    assert is_whole(scratch)
+    scratch.json("run", "--once")
+    assert (facts(scratch), alarms(scratch)) == (before, [])
+
+
+def test_a_trigger_with_a_name_of_sqlites_own_is_named(scratch):
+    with contextlib.closing(load_library().connect(scratch.state / "memoryd.db")) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        sql = "CREATE TRIGGER sqlite_evil AFTER INSERT ON agent BEGIN DELETE FROM memory; END"
+        connection.execute("INSERT INTO sqlite_master VALUES ('TRIGGER', 'sqlite_evil', 'agent', 0, ?)", (sql,))
+        connection.commit()
+    assert "sqlite_evil" in scratch.run("verify").stdout
+
+
 STRANGE = {
     "module": ("table", "notes", "CREATE VIRTUAL TABLE notes USING vec0(embedding float[4])"),
     "letters": ("view", "notes", "CREATE VIEW notes AS SELECT 1 /* f\xfcr mich */"),

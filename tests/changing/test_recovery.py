@@ -5,10 +5,9 @@ import json
 import shutil
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from itertools import product
 
 import pytest
-from daily import one_in
+from daily import one_each, one_in
 from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
 from memoryd import config
@@ -668,9 +667,7 @@ def spoil(scratch, sql, table):
         scratch.change(made)
 
 
-@pytest.mark.parametrize(
-    ("flip", "how"), one_in(3, product(FLIPS, [("run", "--once"), ("facts", "add", "Lives in Graz.")]))
-)
+@pytest.mark.parametrize(("flip", "how"), one_each(FLIPS, [("run", "--once"), ("facts", "add", "Lives in Graz.")]))
 def test_what_flips_while_memoryd_is_stopped_is_repaired_before_anything_trusts_it(scratch, flip, how):
     scratch.json("session", "end", "one")
     scratch.json("update", "--append", "The first office is in Graz.")

@@ -4,11 +4,10 @@ import errno
 import os
 import shutil
 import signal
-from itertools import product
 from unittest.mock import patch
 
 import pytest
-from daily import one_in
+from daily import one_each
 from scratch import Scratch, filler, message, recent, said
 
 from memoryd import config
@@ -76,7 +75,7 @@ CALLS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("at", "keep"), one_in(3, product(CALLS, [1, 7])))
+@pytest.mark.parametrize(("at", "keep"), one_each(CALLS, [1, 7]))
 def test_a_restore_that_was_killed_and_is_repeated_loses_nothing_and_brings_nothing_back(scratch, at, keep):
     scratch.write_config(retention={"backups": keep})
     scratch.json("facts", "add", "Drinks oolong tea.")

@@ -152,6 +152,8 @@ def test_the_words_of_one_of_them_stand_without_a_reader_and_are_measured():
     found = unread(drafted("The well is old.", (sources[0], sources[2])))
     assert (found.why, set(found.lost.values())) == ("", {0})
     assert unread(drafted("The well is deep", sources)).why == claims.NOT_READ
+    other = ("The well is old", "Never push to main without a review.")
+    assert unread(drafted(other[0], other)).why == claims.NOT_READ, "it does not take the place of another statement"
 
 
 def test_a_large_merge_is_asked_about_in_parts_each_in_small_batches_with_a_decoy():

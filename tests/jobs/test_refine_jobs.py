@@ -238,7 +238,8 @@ def labels(**kinds):
 def test_no_rule_is_deleted_by_the_readers_label_or_else_by_its_wording():
     for reading, one, stays in (
         (labels(**{B: "rule"}), B, True), (labels(**{B: "lesson"}), B, False), (labels(**{D: "rule"}), D, True),
-        (labels(**{D: "unclear"}), D, True), (NOTHING_READ, B, True), (NOTHING_READ, D, False),
+        (labels(**{D: "unclear"}), D, True), (NOTHING_READ, B, True), (NOTHING_READ, D, True), (NOTHING_READ, C, False),
+        (labels(**{C: "person"}), C, False), (labels(**{A: "lesson"}), C, True),  # as for a text reworded just now
     ):  # fmt: skip
         session, asked = called("delete_memory", {"id": one}, reading)
         if stays:
@@ -246,8 +247,8 @@ def test_no_rule_is_deleted_by_the_readers_label_or_else_by_its_wording():
             assert session.timeline[-1] == {"tool": "delete_memory", "ids": [one], "verdict": "guard"}
         else:
             assert asked.operation == Delete(one)
-    below = CORE | {D: replace(CORE[D], heading="Preferences")}
-    call = ToolCall("c", "delete_memory", json.dumps({"id": D}))
+    below = CORE | {C: replace(CORE[C], heading="Preferences")}
+    call = ToolCall("c", "delete_memory", json.dumps({"id": C}))
     assert STAYS in SESSION.call(call, below, NOTHING_READ, CueJudge())[1]
 
 

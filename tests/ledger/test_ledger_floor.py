@@ -203,7 +203,8 @@ def test_a_slash_between_wide_words_and_dots_between_words_are_no_identifier(cla
         ("설정.json", "환경.json", "설정.json"), ("@山田", "@田中", "@山田"), ("#重要", "#緊急", "#重要"),
         ("设置_端口", "设置_主机", "设置_端口"), ("tanaka@例え.jp", "suzuki@例え.jp", "tanaka@例え.jp"),
         ("张三@example.com", "李四@example.com", "张三@example.com"), ("feature/登录", "hotfix/登录", "feature/登录"),
-        ("git diff main...topic", "git diff main...feature", "main...topic"), ("main..topic", "main..feature", "main..topic"),
+        ("git diff main...topic", "git diff main...feature", "main...topic"),
+        ("main..topic", "main..feature", "main..topic"),
         ("It is blocked...Anna", "It is blocked by Bob...", "blocked...Anna"),
     ],
 )  # fmt: skip

@@ -41,6 +41,20 @@ def test_what_is_sent(server):
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.parametrize("charset", ["undefined", "zlib", "utf-16", "x"])
+def test_an_error_in_any_charset_is_a_failure(charset, monkeypatch):
+    monkeypatch.setenv("A_KEY", KEY)
+
+    def part(connection, _request):
+        connection.head("500 Oh", f"application/json; charset={charset}", "Content-Length: 3")
+        connection.send("\u00e4x")
+
+    with ChatServer(part) as server:
+        found = openai_chat.answer(ASK, endpoint_of(server.url))
+    assert isinstance(found, Failure)
+    assert found.trouble is Trouble.UNAVAILABLE
+
+
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"])
 def test_proxies_of_the_environment_are_not_used(server, monkeypatch, name):
     with ChatServer(refuse("500 I am a proxy")) as proxy:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from unittest.mock import patch
 
 import pytest
-from chat_server import ChatServer, speak
+from chat_server import ChatServer, refuse, speak
 from facts_world import store_on
 from model_world import World, rows
 from scratch import Scratch, message, recent, said, until
@@ -442,6 +442,16 @@ def test_a_stop_asks_what_waits_for_quiet(tmp_path):
         assert scratch.query("SELECT 1 FROM memory WHERE kind = 'fact'") == []
     assert scratch.query("SELECT state FROM job_run WHERE kind = 'facts'") == [("succeeded",)]
     assert scratch.query("SELECT 1 FROM memory WHERE kind = 'fact'") != []
+
+
+def test_a_model_that_is_busy_does_not_keep_a_run_in_one_process_going(tmp_path):
+    with ChatServer(refuse("429 Too Many Requests", "slow down", "Retry-After: 120")) as server:
+        llm = {"provider": "openai", "model": "tiny-1", "base_url": server.url, "fallback": "wait"}
+        scratch = Scratch(tmp_path / "scratch", facts={"debounce": "1h"}, modes={}, llm=llm)
+        scratch.append([*said(at=recent()), message("user", "My sister Ottoline lives in Basel.", at=recent(1))])
+        scratch.json("run", "--once")
+        assert 1 <= len(server.requests) <= 2
+    assert ("facts", "queued") in scratch.query("SELECT kind, state FROM job_run")
 
 
 def test_a_session_that_is_over_needs_no_quiet(tmp_path):

@@ -152,17 +152,19 @@ async def take_requests(
         async for found in read:
             message = _fix_line(found) if isinstance(found, ValidationError) else found
             if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCRequest):
-                unanswered[message.message.id] = answered = anyio.Event()
-                message.metadata = ServerMessageMetadata(on_request_unanswered=partial(_drop_request, answered))
+                unanswered[message.message.id] = anyio.Event()
+                drop = partial(_drop_request, unanswered, message.message.id)
+                message.metadata = ServerMessageMetadata(on_request_unanswered=drop)
             await into.send(message)
         with anyio.move_on_after(seconds):
             for answered in [*unanswered.values()]:
                 await answered.wait()
 
 
-async def _drop_request(answered: anyio.Event) -> None:
+async def _drop_request(unanswered: Unanswered, request_id: str | int) -> None:
     """Wait no longer for a request that was cancelled and gets no answer."""
-    answered.set()
+    if answered := unanswered.pop(request_id, None):
+        answered.set()
 
 
 def _fix_line(error: ValidationError) -> Received:
