@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import os
 import resource
 import signal
@@ -128,6 +129,8 @@ def test_what_cannot_be_a_lock_is_said(tmp_path: Path, make: object) -> None:
 
 
 def open_descriptors() -> int:
+    """Count them; what an earlier test left behind may be closed at any time, so later there may be fewer."""
+    gc.collect()
     fds = Path("/proc/self/fd")
     return len(list(fds.iterdir())) if fds.exists() else 0
 
@@ -139,7 +142,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         with lock, pytest.raises(LockedError):
             Lock(lock.path).acquire()
         lock.holder()
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_a_disk_without_room_for_the_pid_holds_nobody_up(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_a_disk_without_room_for_the_pid_holds_nobody_up(tmp_path: Path) -> None
                     Lock(path).acquire()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
     with Lock(path) as lock:
         assert lock.holder() == os.getpid()
 
@@ -173,7 +176,7 @@ def test_a_file_system_without_locks_is_said_and_nothing_is_left_open(
     for ask in (lock.acquire, lock.holder):
         with pytest.raises(StateError, match="cannot be locked"):
             ask()
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_a_folder_that_fails_while_it_is_locked_leaves_nothing_open(
@@ -188,4 +191,4 @@ def test_a_folder_that_fails_while_it_is_locked_leaves_nothing_open(
         before = open_descriptors()
         with pytest.raises(StateError, match="cannot be locked"):
             Lock(folder / "lock").acquire()
-        assert open_descriptors() == before
+        assert open_descriptors() <= before
