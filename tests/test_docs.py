@@ -257,7 +257,7 @@ def test_the_memory_that_the_readme_shows_was_said_in_the_sample_session():
     session = resources.files("memoryd.interfaces").joinpath("demo_session.jsonl").read_text("utf-8")
     said = " ".join(text for line in session.splitlines() for text in strings_of(json.loads(line)))
     shown = snippet(README, "markdown", "# Memory") + snippet(README, "text", "<memoryd-context>")
-    label = r"(?:\[.*?\] )?(?:User: |Last request: |Branch: |Last commit: `\w+` )?"
+    label = r"(?:\[.*?\] )?(?:User: |Assistant: |Last request: |Branch: |Last commit: `\w+` )?"
     quoted = re.findall(rf"^ ?- {label}(.*?)(?: \(crumb; .*\))?$", shown, re.MULTILINE)
     parts = [part.strip(" `") for line in quoted for part in line.split("…") if part.strip()]
     assert len(parts) > 8
