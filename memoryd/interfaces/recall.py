@@ -132,7 +132,8 @@ def update_command(call: Call, settings: Settings, agent: Agent, append: str | N
 
 def _print_written(call: Call, data: Mapping[str, Any], files: Sequence[str]) -> None:
     redacted = "; written without what looks like a secret" if data.get("redacted") else ""
-    call.output.result(data, f"{data['run']} {data['why'] or ', '.join(files)}{redacted}")
+    unowned = "; written without a terminal, so nobody knows whose words it has" if data.get("unowned") else ""
+    call.output.result(data, f"{data['run']} {data['why'] or ', '.join(files)}{redacted}{unowned}")
 
 
 @click.command("feedback")

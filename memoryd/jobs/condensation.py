@@ -161,9 +161,9 @@ def is_rule(memory: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cu
 
     The reader's label decides. Without a reader, the wording and the heading decide.
     """
-    if any(answers.values()) and answers.get(class_question(memory.content).key) is None:
-        return True  # the reader was asked about another wording of it, or gave no valid answer
-    return _class_of(memory, answers, cues) is MemoryClass.RULE
+    # The reader may have been asked about another wording of it, or have given no valid answer.
+    is_unlabelled = any(answers.values()) and answers.get(class_question(memory.content).key) is None
+    return is_unlabelled or _class_of(memory, answers, cues) is MemoryClass.RULE
 
 
 # ── checks without a reader ──────────────────────────────────────────────────────────────────────────────────────

@@ -277,9 +277,7 @@ def _goes_on(neighbour: str, edge: str) -> bool:
 
 
 def _is_wide(char: str) -> bool:
-    return (
-        "\u0e00" <= char <= "\u0eff" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af" or char > "\uffff"
-    )
+    return re.match(f"[{_WIDE}]", char) is not None
 
 
 def _readings(written: str) -> set[str]:

@@ -75,7 +75,8 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, by: Caller) -
     files = [item["path"] for item in row["receipt"].get("files", ())]
     lacks = row["receipt"].get("unsupported")
     told = {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
-    return told | ({"unsupported": lacks} if lacks else {}) | ({"redacted": True} if clean != text else {})
+    unowned = {"unowned": True} if kind == ledger_runs.SAVE and not options.keys() & {"witness", "terminal"} else {}
+    return told | unowned | ({"unsupported": lacks} if lacks else {}) | ({"redacted": True} if clean != text else {})
 
 
 def call_refinement_tool(
