@@ -214,7 +214,7 @@ def _supports(draft: Draft) -> list[tuple[Question, tuple[Memory, ...]]]:
     """Return the questions whether the text is a fair summary, each with as many of the memories as fit in it."""
     most = reader.MOST_CHARACTERS - _ROOM - 2 * len(draft.text)
     sizes = [
-        len(json.dumps([part.content] * 2, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
+        len(json.dumps(part.content, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
         for part in draft.parts
     ]
     return [(_support(draft.text, group), tuple(group)) for group in group_items(draft.parts, sizes, most)]

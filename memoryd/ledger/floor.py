@@ -277,7 +277,7 @@ def _goes_on(neighbour: str, edge: str) -> bool:
 
 
 def _is_wide(char: str) -> bool:
-    return re.match(f"[{_WIDE}]", char) is not None
+    return _EDGES.match(char) is not None
 
 
 def _readings(written: str) -> set[str]:

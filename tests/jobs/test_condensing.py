@@ -159,13 +159,13 @@ def test_the_words_of_one_of_them_stand_without_a_reader_and_are_measured():
 def test_a_large_merge_is_asked_about_in_parts_each_in_small_batches_with_a_decoy():
     sources = [
         f"Episode {n}: " + f"the pump of garden {n} stood still after the storm and was cleaned. " * 9
-        for n in range(17)
+        for n in range(30)
     ]
     text = "After a storm the pumps of the gardens stand still until they are cleaned."
     draft = drafted(text, sources)
     found, asked = read(draft, says("supported"))
     assert found.why == ""
-    assert len(asked) > 2
+    assert len(asked) > 3
     shown = [
         line.text for batch in asked for name, one in batch.questions if name != batch.decoy for line in one.evidence
     ]
@@ -176,7 +176,7 @@ def test_a_large_merge_is_asked_about_in_parts_each_in_small_batches_with_a_deco
         assert not {line.text for line in dict(batch.questions)[batch.decoy].evidence} & set(sources)
 
     def doubts(question, is_decoy):
-        return ("not-said" if is_decoy or "Episode 16" in question.replaces[-1] else "supported"), []
+        return ("not-said" if is_decoy or "Episode 29" in question.replaces[-1] else "supported"), []
 
     assert read(draft, doubts)[0].why == claims.REASONS["not-said"]
 
