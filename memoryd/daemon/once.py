@@ -54,9 +54,9 @@ def run_once(app: App) -> dict[str, Any]:
         run = app.runner.run_next()
         if run is None:
             break
-        carried_out.append(run.id)
-        if run.session_id is not None:
+        if run.session_id is not None and run.id not in carried_out:  # looking again makes a waiting question due
             app.ingest.changed.add(run.session_id)
+        carried_out.append(run.id)
     Captures().write_all(app.engine, app.settings, app.clock)
     app.keeper.keep(app.engine, app.settings, app.clock)
     alarming.review(app.runner)
