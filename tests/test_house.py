@@ -72,7 +72,6 @@ COMPLEX = {
     "memoryd.jobs.dream._decide_whole",
     "memoryd.jobs.dream._sections",
     "memoryd.jobs.dream._surplus",
-    "memoryd.jobs.dream.as_passed",
     "memoryd.jobs.dream_reply._memory",
     "memoryd.jobs.facts._end_job",
     "memoryd.jobs.facts._gather_material",

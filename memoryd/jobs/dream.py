@@ -439,44 +439,26 @@ class _Dream:
         return [(heading, memory_id) for _, heading, memory_id in sorted(found, key=itemgetter(0))]
 
 
-def as_passed(
-    step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal], day: str
-) -> job.Done:
-    """Return a proposed dream with the counts of the changes that the guards accept on a core that has changed since.
+def as_passed(step: job.Done, changes: Sequence[Change], refusals: Sequence[Refusal], day: str) -> job.Done:
+    """Return a proposed dream whose report and diary say what the guards accept on a core that has changed since.
 
-    The diary has these counts and the refusals above those of the proposal.
+    In the diary, this is above the lines of the proposal.
 
     Args:
         step: the decision.
-        before: the live core on which the decision is carried out.
         changes: the accepted changes.
         refusals: the refused changes.
         day: the local day, YYYY-MM-DD.
     """
-    core_changes = [one for one in changes if one.after.kind is MemoryKind.CORE]
-    ends = Counter({str(Disposition.KEPT): len(before)})
-    for one in core_changes:
-        if one.memory_id in before:
-            how = Disposition.REWORDED if one.after.is_live else one.after.ended_as
-            is_same = one.after.is_live and one.after.content == before[one.memory_id].content
-            ends.update({} if is_same else {str(Disposition.KEPT): -1, str(how): 1})
-    new = [one for one in core_changes if one.before is None]
-    decided = dict(step.receipt.get(JOB, {}))
-    refused = Counter(decided.get("refusals", {})) + Counter(str(one.guard) for one in refusals)
-    told = decided | {
-        "dispositions": {**dict.fromkeys(map(str, Disposition), 0), **ends},
-        "added": sum(one.operation == "add" for one in new),
-        "refusals": dict(sorted(refused.items())),
-        "after": len(before) + len(new) - len({one.memory_id for one in core_changes if not one.after.is_live}),
-    }
-    told.pop("over_max_bullets", None)  # this count is about the core that the decision was made on
-    above = [f"- Accepted on {day}, after the memory had changed.", _counts(len(before), told), _describe_refusal(told)]
-    above += [*_list_first([_told_of(one) for one in refusals]), "- The proposal was:"]
+    changed = len({one.memory_id for one in changes})
+    told = {"changed": changed, "refusals": dict(sorted(Counter(str(one.guard) for one in refusals).items()))}
+    above = [f"- Accepted on {day}, after the memory had changed: {changed} added, changed or ended."]
+    above += [_describe_refusal(told), *_list_first([_told_of(one) for one in refusals]), "- The proposal was:"]
     edits = (
         replace(one, body="\n".join([*above, one.body])) if isinstance(one, job.AppendDiary) else one
         for one in step.edits
     )
-    return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told, "one_by_one": True})
+    return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told})
 
 
 def _counts(before: int, told: Mapping[str, Any]) -> str:

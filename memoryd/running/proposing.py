@@ -190,8 +190,7 @@ def preview_proposal(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[
         )
         step = replace(step, edits=tuple(edits))
     planned = preview_run(writer, run, step.edits)
-    before = {one.id: one for one in sqlite.read(writer.engine, memories.read_live, run.agent_id, MemoryKind.CORE)}
-    return dream.as_passed(step, before, planned.changes, planned.refusals, get_today(writer, tz)), planned
+    return dream.as_passed(step, planned.changes, planned.refusals, get_today(writer, tz)), planned
 
 
 def is_refused(planned: Preview, step: Done) -> bool:
