@@ -8,17 +8,21 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from memoryd import config
 from memoryd.app import App, open_app
+from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
-from memoryd.errors import RefusedError, StateError
+from memoryd.errors import MemorydError, RefusedError, StateError
+from memoryd.files.log import get_logger
 from memoryd.files.trust import is_owner
 from memoryd.finding.recall import Meaning, Narrowing
 from memoryd.interfaces import page
 from memoryd.interfaces.control import Control, Verb
 from memoryd.interfaces.hook_answers import HookAnswerer
+from memoryd.reading.new_agents import Discoverer
 from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client, fleet, meanings, searching, status
 from memoryd.running import sleeping
@@ -135,12 +139,23 @@ def _require_same(app: App, request: Mapping[str, Any]) -> None:
         raise StateError("the daemon has another version or other settings")
 
 
+def _add_projects(settings: Settings) -> Settings:
+    """Return the settings with agents for new projects, if `discover` asks for them."""
+    log = get_logger().bind(part="discovery")
+    try:
+        is_changed = bool(settings.discover) and Discoverer(log).add_new(settings, Clock())
+        return config.load(settings.source) if is_changed else settings
+    except MemorydError as error:
+        log.warning("projects not added", why=str(error))
+        return settings
+
+
 def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:
     """Read everything, run everything that is due, and end.
 
     Returns the fields of `run_once`, with `left_as_history` (sessions not imported), `failed` (runs) and `alarms`.
     """
-    with open_app(settings, patience=patience) as app:
+    with open_app(_add_projects(settings), patience=patience) as app:
         done = run_once(app)
         with reads.open_reader(app.database) as reader:
             left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)

@@ -179,6 +179,19 @@ def test_from_sessions_to_memory_in_the_next_one_by_the_command_that_was_written
     until(lambda: not daemon_client.ask_data(state, "ping"), why="the daemon ends")
 
 
+def test_one_round_without_a_daemon_gives_a_later_project_its_agent(world):
+    run("--yes", "--no-service")
+    world.claude(world.project("work/later", git=True), f"Remember: {NEVER}", session="later")
+    done = called(["run", "--once"])
+    assert done.returncode == 0, done.stderr
+    assert "later" in [one.id for one in settings_of(world).agents]
+    assert list((world.home / "work/later/memory").glob("*.md")), "it was read in the same round"
+    (world.home / CONFIG).write_text((world.home / CONFIG).read_text().replace("discover: [", "discover: []  # ["))
+    world.claude(world.project("work/latest", git=True), "Another project.", session="latest")
+    assert called(["run", "--once"]).returncode == 0
+    assert "latest" not in [one.id for one in settings_of(world).agents]
+
+
 def test_it_waits_until_a_status_shows_the_daemon(world, monkeypatch):
     run("--yes", "--no-service")
     said, asked = [], iter([{}, {"daemon": None}, {"daemon": {"pid": 7}}])
