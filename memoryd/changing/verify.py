@@ -78,9 +78,9 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
             yield _problem(str(what), "memoryd.db", "restore a backup")
     if foreign := parts.find_foreign(reader.stream):
         what = f"has parts that differ from memoryd's schema: {', '.join(parts.name_parts(foreign))}"
-        hint = "restart memoryd, which removes the triggers; remove the others, or restore a backup"
+        hint = "restart memoryd, which repairs triggers and indexes; remove other foreign parts, or restore a backup"
         yield _problem(what, "memoryd.db", hint)
-    if missing := parts.find_missing(reader.stream):
+    if missing := {part: sql for part, sql in parts.find_missing(reader.stream).items() if part not in foreign}:
         what = f"lacks parts of memoryd's schema: {', '.join(parts.name_parts(missing))}"
         yield _problem(what, "memoryd.db", "restart memoryd, which restores them: memoryd run --once")
 

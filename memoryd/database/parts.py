@@ -3,7 +3,8 @@
 Damage or a person can remove a part, or add a foreign one. Foreign triggers would run inside this process.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from functools import cache
 from importlib import resources
@@ -13,15 +14,18 @@ from typing import Any, NamedTuple
 from memoryd.database import reads
 from memoryd.database.library import load_library
 
-# The SQL of a table differs if a migration has added its columns, so only its beginning and its columns are compared. A
+# The SQL of a table has another order if a migration has added its columns, so only its words are compared. A
 # virtual table has no page: SQLite can read its columns only with its module. `hex` allows for text that is not UTF-8.
 _PARTS = (
     "WITH own AS (SELECT lower(type) AS type, name, sql, rootpage FROM sqlite_master"
     " WHERE lower(type) = 'trigger' OR name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
     " SELECT hex(type), hex(name), hex(iif(type = 'table', upper(substr(sql, 1, 12)), sql)) FROM own UNION ALL SELECT"
     " hex('column'), hex(own.name || '.' || c.name), hex(concat_ws(' ', c.type, c.\"notnull\", c.dflt_value, c.pk,"
-    " c.hidden)) FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table' AND own.rootpage"
+    " c.hidden)) FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table' AND own.rootpage UNION ALL"
+    " SELECT hex('declaration of'), hex(name), hex(upper(sql)) FROM own WHERE type = 'table' AND rootpage"
 )
+_SIGNS = re.compile(r"('[^']*')|\"|\s+")  # what is the same in other words: a literal, the quotes of a name, a space
+_WORDS = re.compile(r"'[^']*'|\w+|[^\w\s\",]")
 # SQLite derives all parts from this one value. Reading it takes a tenth of the time.
 _SCHEMA = (
     "SELECT CAST(json_group_array(json_array(hex(type), hex(name), hex(tbl_name), rootpage <> 0, hex(sql))) AS BLOB)"
@@ -78,24 +82,31 @@ def find_fault(execute: Execute) -> str:
     ((number, is_made),) = execute("SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version")
     if not is_ok or number < 0 or bool(number) != is_made:
         return DAMAGED
-    lost = list_lost(execute)
-    return f"has lost {', '.join(lost)}" if lost else ""
+    if lost := list_lost(execute):
+        return f"has lost {', '.join(lost)}"
+    own, here = _read_both(execute)
+    newest = _make_own(reads.newest_schema())[1] if own else {}
+    later = newest.keys() - own.keys() & here.keys()
+    return f"says that it has schema {number}, but has {', '.join(name_parts(later))} of a newer one" if later else ""
 
 
-def name_parts(found: Parts) -> list[str]:
+def name_parts(found: Collection[tuple[str, str]]) -> list[str]:
     """Return the kinds and names of parts, for people. The columns of a listed table are left out."""
     tables = {name for kind, name in found if kind == "table"}
     return sorted(f"{kind} {name!r}" for kind, name in found if kind != "column" or name.split(".")[0] not in tables)
 
 
 def _subtract(some: Parts, others: Parts) -> Parts:
-    """Return the parts that others lack, or declare differently."""
-    differing = ((part, sql) for part, sql in some.items() if sql != others.get(part))
-    return {part: sql for part, sql in differing if _plain(sql) != _plain(others.get(part))}
+    """Return the parts that others lack, or declare differently; of tables with the same columns, also constraints."""
+    explained = {("declaration of", name.split(".")[0]) for _, name in some.keys() ^ others.keys()}
+    differing = ((part, sql) for part, sql in some.items() if sql != others.get(part) and part not in explained)
+    return {part: sql for part, sql in differing if _plain(sql, *part) != _plain(others.get(part), *part)}
 
 
-def _plain(sql: str | None) -> str | None:
-    return sql and " ".join(sql.replace('"', "").split())
+def _plain(sql: str | None, kind: str, _name: str) -> object:
+    if sql and kind == "declaration of":
+        return sorted(_WORDS.findall(sql))
+    return sql and _SIGNS.sub(lambda one: one[1] or " "[: one[0].isspace()], sql).strip()
 
 
 def _read_both(execute: Execute) -> tuple[Parts, Parts]:

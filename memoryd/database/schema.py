@@ -21,6 +21,12 @@ _RECOUNT = (
     "UPDATE vault_size SET (turns, bytes, compressed) = (SELECT count(*), coalesce(sum(octet_length(text)), 0),"
     " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0)"
 )
+# SQLite carries out a trigger of the type 'TRIGGER' too, but DROP TRIGGER leaves its row.
+_LOWER = (
+    "PRAGMA writable_schema = ON",
+    "UPDATE main.sqlite_master SET type = 'trigger' WHERE lower(type) = 'trigger' AND type <> 'trigger'",
+    "PRAGMA writable_schema = OFF",
+)
 FOREIGN = "foreign"  # the alarm about parts of the database that are not memoryd's
 
 
@@ -71,7 +77,7 @@ def require_ours(path: Path) -> None:
     with closing(load_library().connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
         foreign = parts.name_parts(parts.find_foreign(connection.execute))
     if foreign:
-        hint = "take another backup, or remove them from it"
+        hint = "take another backup, or remove foreign parts from it"
         raise StateError(f"has parts that differ from memoryd's schema: {', '.join(foreign[:5])}", str(path), hint)
 
 
@@ -89,7 +95,7 @@ def mend(engine: Engine, now: str) -> list[str]:
             alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
         foreign = ", ".join(parts.name_parts(parts.find_foreign(connection.exec_driver_sql)))
         missing = ", ".join(name for kind, name in parts.find_missing(connection.exec_driver_sql) if kind == "index")
-    named = [f"the database has parts that are not memoryd's: {foreign}"] * bool(foreign)
+    named = [f"the database has parts that differ from memoryd's schema: {foreign}"] * bool(foreign)
     named += [f"the database has rows that these indexes forbid: {missing}"] * bool(missing)
     alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
     return found
@@ -103,7 +109,8 @@ def mend_parts(connection: Connection, *kinds: str) -> list[str]:
     found, made = [], []
     for (kind, name), sql in parts.find_foreign(connection.exec_driver_sql).items():
         if kind == "trigger" and "\ufffd" not in name:  # one whose name is not UTF-8 stays, and an alarm names it
-            connection.exec_driver_sql('DROP TRIGGER main."{}"'.format(name.replace('"', '""')))
+            for statement in (*_LOWER, 'DROP TRIGGER main."{}"'.format(name.replace('"', '""'))):
+                connection.exec_driver_sql(statement)
             found.append(f"trigger {name!r} is not memoryd's and was removed: {sql}")
     for (kind, name), sql in parts.find_missing(connection.exec_driver_sql).items():
         if kind in kinds:

@@ -440,7 +440,8 @@ def _discard_output() -> None:
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
         return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")
-    return explain_trouble(error) or MemorydError(describe(error), hint="this is a defect of memoryd")
+    hint = "memoryd verify shows if the database was damaged or changed; if not, this is a defect of memoryd"
+    return explain_trouble(error) or MemorydError(describe(error), hint=hint)
 
 
 def _globals_first(given: list[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """memoryd restores missing parts of the schema, removes foreign triggers and names other foreign parts."""
 
 import contextlib
+import json
 import shutil
 
 import pytest
@@ -539,3 +540,85 @@ def test_without_copies_rows_of_an_older_version_in_the_journal_replace_nothing(
     scratch.json("facts", "add", GRAZ)
     assert [row for row in before if row not in scratch.query("SELECT * FROM memory")] == []
     assert alarms(scratch) == []
+
+
+# --- parts that somebody has changed in place ---
+
+CHANGE = "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = ?"
+
+
+def edit_schema(scratch, sql, *values):
+    """Edit a row of the schema as text, as a person with another program can."""
+    with contextlib.closing(load_library().connect(scratch.state / "memoryd.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        assert connection.execute(sql, values).rowcount
+        (number,) = connection.execute("PRAGMA schema_version").fetchone()
+        connection.execute(f"PRAGMA schema_version = {number + 1}")
+
+
+@pytest.mark.parametrize("kind", ["TRIGGER", "Trigger", "trigger"])
+def test_a_foreign_trigger_in_any_spelling_is_gone_when_it_is_told_as_removed(scratch, kind):
+    sql = "CREATE TRIGGER sqlite_evil AFTER INSERT ON memory BEGIN UPDATE memory SET content = 'EVIL'; END"
+    edit_schema(scratch, "INSERT INTO sqlite_master VALUES (?, 'sqlite_evil', 'memory', 0, ?)", kind, sql)
+    scratch.json("run", "--once")
+    assert "trigger 'sqlite_evil' is not memoryd's and was removed" in alarms(scratch)[0]
+    assert scratch.query("SELECT * FROM sqlite_master WHERE name = 'sqlite_evil'") == []
+    scratch.json("facts", "add", GRAZ)
+    assert facts(scratch) == sorted([SHOES, GRAZ])
+    assert is_whole(scratch)
+
+
+def test_a_mark_inside_a_literal_of_a_trigger_is_a_change_and_around_a_name_it_is_none(scratch):
+    edit_schema(scratch, CHANGE, 'NEW."id"', "NEW.id", "memory_inserted")
+    assert is_whole(scratch)
+    edit_schema(scratch, CHANGE, "('memory'", "('mem\"ory'", "memory_updated")
+    assert "trigger 'memory_updated'" in scratch.run("verify").stdout
+    scratch.json("run", "--once")
+    assert "missing in the database and rebuilt: trigger 'memory_updated'" in alarms(scratch)[0]
+    assert is_whole(scratch)
+
+
+DECLARED = "content VARCHAR NOT NULL"
+CHANGES = {
+    "check": ("memory", DECLARED, f"{DECLARED} CHECK(content NOT LIKE 'Never%')"),
+    "letters": ("memory", DECLARED, f"{DECLARED} COLLATE NOCASE"),
+    "ignored": ("memory", DECLARED, f"{DECLARED} ON CONFLICT IGNORE"),
+    "key": (
+        "audit",
+        "memory_id VARCHAR NOT NULL",
+        "memory_id VARCHAR NOT NULL REFERENCES memory(id) ON DELETE CASCADE",
+    ),
+    "no key": ("memory", ",\n  FOREIGN KEY(agent_id) REFERENCES agent (id)", ""),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_constraint_of_a_table_is_named_with_what_helps(scratch, what):
+    table, old, new = CHANGES[what]
+    backup = scratch.root / "backup.tar.gz"
+    scratch.json("backup", str(backup))
+    edit_schema(scratch, CHANGE, old, new, table)
+    for _ in range(2):
+        (problem,) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
+        assert problem["what"] == f"has parts that differ from memoryd's schema: declaration of '{table}'"
+        assert "restore a backup" in problem["hint"]
+        scratch.json("run", "--once")
+        assert alarms(scratch, schema.FOREIGN) == [f"the database {problem['what']}"]
+    scratch.json("restore", str(backup))
+    scratch.json("run", "--once")
+    assert is_whole(scratch)
+
+
+def test_an_error_of_a_changed_table_names_the_command_that_shows_it(scratch):
+    edit_schema(scratch, CHANGE, *CHANGES["check"][1:], "memory")
+    assert "memoryd verify" in scratch.json("facts", "add", "Never drives to Graz.", code=1)["hint"]
+
+
+def test_a_database_whose_number_is_of_an_older_schema_is_restored_from_a_copy(scratch):
+    scratch.json("facts", "add", GRAZ)
+    scratch.change("PRAGMA user_version = 16")
+    scratch.json("run", "--once")
+    (told,) = alarms(scratch, alarming.DATABASE)
+    assert "says that it has schema 16, but has column 'session.branch' of a newer one" in told
+    assert facts(scratch) == sorted([SHOES, GRAZ])
+    assert is_whole(scratch)
