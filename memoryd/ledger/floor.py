@@ -49,6 +49,7 @@ _MARKED = re.compile(
 _WIDE = "\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af\U00010000-\U0010ffff"
 _EDGES = re.compile(rf"\A[{_WIDE}]+|[{_WIDE}]+\Z")
 _WIDE_WORDS = re.compile(rf"[{_WIDE}]+(?:/[{_WIDE}]+)+")
+_TOUCHING = re.compile(rf"(?<=[{_WIDE}])(?=[{_LETTERS}])|(?<=[{_LETTERS}])(?=[{_WIDE}])")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:[.,]\d+)*")  # noqa: RUF001
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'’-]*")  # noqa: RUF001
 _ENDS = ".!?,;:…。！？`*'\"’”»)"  # noqa: RUF001
@@ -107,6 +108,7 @@ def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
         rest = rest[: written.start] + " " * (written.end - written.start) + rest[written.end :]
     take(TokenKind.MARK, _MARKED)
     take(TokenKind.NUMBER, _NUMBER)
+    rest = _TOUCHING.sub(" ", rest)
     names = list(_names(rest))
     if loosely:
         names = [one for one, other in pairwise(names) if rest[one.end() : other.start()] == " "]

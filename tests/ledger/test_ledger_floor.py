@@ -212,6 +212,19 @@ def test_an_altered_identifier_is_named_beside_wide_characters_and_dots(claim, s
     assert lacking(claim, said) == [token]
 
 
+@pytest.mark.parametrize(
+    ("claim", "said", "token"),
+    [
+        ("我们用Redis缓存", "我们用Kafka缓存", "Redis"), ("会議はOsloで開く", "会議はBergenで開く", "Oslo"),
+        ("서버는Marvin에서 돈다", "서버는Trillian에서 돈다", "Marvin"), ("负责人是Анна。", "负责人是Ольга。", "Анна"),
+    ],
+)  # fmt: skip
+def test_a_name_that_touches_wide_characters_is_an_exact_token(claim, said, token):
+    assert lacking(claim, said) == [token]
+    for honest in (claim, claim.replace(token, f" {token.lower()} "), f"They know {token}."):
+        assert lacking(claim, honest) == []
+
+
 def test_the_kinds_of_tokens_in_their_order():
     found = find_tokens(
         'He told Anna on 2025-03-03 to run `make all` 3 times in src/app.py, see https://example.org/x, "so it is".'
