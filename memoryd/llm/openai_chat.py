@@ -12,6 +12,7 @@ Failures are returned as values, and contain no text of the server.
 """
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -19,11 +20,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import openai
 
-from memoryd.jobs.job import Ask, Reply
+from memoryd.jobs.job import Ask, Reply, ToolCall
 from memoryd.llm import network, prompt, stream
 from memoryd.llm.endpoint import Endpoint, key_of
 from memoryd.llm.failure import Failure, Trouble
@@ -33,6 +35,7 @@ from memoryd.text.word_lists import compile_patterns
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
 _LONGEST_MODEL_NAME = 100
+_SHORTEST_KEY = 12  # characters
 _LOOKED_AT = 4000  # the characters of an error that are searched for its cause
 _NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
 _UNKNOWN_OPTION = frozenset({400, 422})
@@ -101,19 +104,25 @@ class _ChatCall:
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             return self._of_connection(error)
         told = self._told
-        text = answer_of("".join(told.parts))
+        text = answer_of(self._hide_key("".join(told.parts)))
         if not text and not told.calls and told.finish_reason == "stop":
             return self._failure(Trouble.BAD_REPLY, "the reply is empty, or holds nothing but reasoning")
         return Reply(
             text=text,
             finish_reason=told.finish_reason,
             backend=BACKEND,
-            model=_printable(told.model or self._endpoint.model),
+            model=_printable(self._hide_key(told.model or self._endpoint.model)),
             tokens_in=told.tokens_in or 0,
             tokens_out=told.tokens_out or 0,
-            calls=told.calls,
+            calls=tuple(ToolCall(*map(self._hide_key, (one.id, one.name, one.arguments))) for one in told.calls),
             in_text=bool(self._ask.tools) and not self._dialect.takes_tools,
         )
+
+    def _hide_key(self, text: str) -> str:
+        """Return a text of the server without the key that was sent; a short key may be a plain word."""
+        for form in {self._key, json.dumps(self._key)[1:-1], quote(self._key, safe="")}:
+            text = text.replace(form, "[REDACTED:model-key]") if len(form) >= _SHORTEST_KEY else text
+        return text
 
     @contextlib.contextmanager
     def _response(self, client: httpx2.Client) -> Iterator[httpx2.Response]:

@@ -7,6 +7,7 @@ import socket
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -53,6 +54,30 @@ def test_an_error_in_any_charset_is_a_failure(charset, monkeypatch):
         found = openai_chat.answer(ASK, endpoint_of(server.url))
     assert isinstance(found, Failure)
     assert found.trouble is Trouble.UNAVAILABLE
+
+
+@pytest.mark.parametrize("key", [KEY, 'tok/Zq81+kk"Wv\\x=='])
+def test_the_key_that_was_sent_is_in_no_reply(monkeypatch, key):
+    """A proxy or a model that shows request headers may echo it."""
+    monkeypatch.setenv("A_KEY", key)
+    forms = (key, json.dumps(key)[1:-1], quote(key, safe=""))
+    call = {"index": 0, "id": key, "function": {"name": "look", "arguments": json.dumps({"query": key})}}
+    delta = {"content": "end", "tool_calls": [call]}
+    told = {"model": key, "choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+    with ChatServer(send(speak(" ".join((*forms, "")), None, event(told)))) as server:
+        reply = openai_chat.answer(ASK, endpoint_of(server.url))
+    assert isinstance(reply, Reply)
+    assert not [form for form in forms if form in str(reply) or form in reply.text]
+    assert reply.text.split() == ["[REDACTED:model-key]"] * 3 + ["end"]
+    assert json.loads(reply.calls[0].arguments) == {"query": "[REDACTED:model-key]"}
+
+
+def test_a_short_key_is_a_word_that_a_reply_may_hold(monkeypatch):
+    monkeypatch.setenv("A_KEY", "ollama")
+    with ChatServer(send(speak("We run ollama."))) as server:
+        reply = openai_chat.answer(ASK, endpoint_of(server.url))
+    assert isinstance(reply, Reply)
+    assert reply.text == "We run ollama."
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"])
