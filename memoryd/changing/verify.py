@@ -20,7 +20,7 @@ from memoryd.database import backups, memories, parts, reads, vault
 from memoryd.database.reads import DatabaseReader
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
-from memoryd.errors import MemorydError
+from memoryd.errors import MemorydError, StateError
 from memoryd.files import regular
 from memoryd.files.journal import Journal
 from memoryd.ledger import audit as chain
@@ -31,6 +31,7 @@ from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
+_AUDITED = "SELECT DISTINCT agent_id FROM audit"  # the row of an agent may be gone
 _BATCH = 1_000  # the number of rows in memory at one time
 REPAIRED = "the daemon repairs it now, or at its next start; if it stays, somebody changed the row: restore a backup"
 MOST = 100  # problems of one check that are listed; the others are only counted
@@ -52,7 +53,7 @@ def list_problems(
         found = list(_database(reader))
         if parts.list_lost(reader.stream):  # the other checks would fail
             return found
-        agents = sorted(reads.read_agents(reader))
+        agents = sorted({*reads.read_agents(reader), *(one for (one,) in reader.stream(_AUDITED))})
         checks = [iter(found), _texts(reader), _chain(reader), _contents(session)]
         checks += (_rows(reader, session, agent_id) for agent_id in agents)
         for agent in settings.agents:
@@ -80,6 +81,10 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
         what = f"has parts that differ from memoryd's schema: {', '.join(parts.name_parts(foreign))}"
         hint = "restart memoryd, which repairs triggers and indexes; remove other foreign parts, or restore a backup"
         yield _problem(what, "memoryd.db", hint)
+    orphans = Counter() if foreign else Counter(one[::2] for one in reader.stream("PRAGMA foreign_key_check"))
+    for (table, parent), number in orphans.items():
+        what = f"{count_noun(number, 'row')} of table {table!r} without the row of {parent!r} to which it belongs"
+        yield _problem(what, "memoryd.db", "somebody changed the database by hand: restore a backup")
     if missing := {part: sql for part, sql in parts.find_missing(reader.stream).items() if part not in foreign}:
         what = f"lacks parts of memoryd's schema: {', '.join(parts.name_parts(missing))}"
         yield _problem(what, "memoryd.db", "restart memoryd, which restores them: memoryd run --once")
@@ -95,6 +100,10 @@ def _copies(settings: Settings) -> Iterator[Problem]:
     of, seq = reads.ask(reads.database_path(settings), lambda reader: [reader.number(sql) for sql in asked])
     if any(one["of"] == of and one["seq"] > seq for one in entries[-1:]):
         yield _problem("the database is older than its journal", "memoryd.db", "the next memoryd run restores the rest")
+    try:
+        backups.require_folder(settings.state_dir)
+    except StateError as error:
+        yield _problem(error.what, error.where, error.hint)
     hint = "the daemon makes a new copy"
     for copy in backups.list_copies(settings.state_dir):
         if (why := backups.why_bad(copy)) is not None:

@@ -131,6 +131,14 @@ def find_good(state_dir: Path) -> Path | None:
     return next((one for one in list_copies(state_dir) if why_bad(one) is None), None)
 
 
+def require_folder(state_dir: Path) -> Path:
+    """Return the path of the folder of the copies, which may be absent; raise StateError if it is a link to nothing."""
+    folder = state_dir / FOLDER
+    if folder.is_symlink() and not os.path.exists(folder):  # noqa: PTH110 - a disk that reports an error is also absent
+        raise StateError("is a link to nothing", str(folder), "mount the disk of the copies, or remove the link")
+    return folder
+
+
 def make(database: Path, now: datetime) -> Path:
     """Copy the database, check the copy, and return its path.
 
@@ -138,9 +146,7 @@ def make(database: Path, now: datetime) -> Path:
         StateError: the database cannot be copied, or the copy is damaged.
         OSError: the disk reports an error.
     """
-    folder = database.parent / FOLDER
-    if folder.is_symlink() and not os.path.exists(folder):  # noqa: PTH110 - a disk that reports an error is also absent
-        raise StateError("is a link to nothing", str(folder), "mount the disk of the copies, or remove the link")
+    folder = require_folder(database.parent)
     if not folder.is_dir() and os.path.lexists(folder):
         move_away(folder)
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -622,3 +622,32 @@ def test_a_database_whose_number_is_of_an_older_schema_is_restored_from_a_copy(s
     assert "says that it has schema 16, but has column 'session.branch' of a newer one" in told
     assert facts(scratch) == sorted([SHOES, GRAZ])
     assert is_whole(scratch)
+
+
+# --- rows that somebody has deleted ---
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("DELETE FROM memory", "a memory of the audit has no row"),
+        ("DELETE FROM agent", "without the row of 'agent' to which it belongs"),
+        ("DELETE FROM session", "without the row of 'session' to which it belongs"),
+        ("DELETE FROM agent; DELETE FROM memory", "a memory of the audit has no row"),
+    ],
+)
+def test_rows_that_another_program_deleted_are_named(scratch, sql, found):
+    for statement in sql.split(";"):
+        scratch.change(statement)
+    problems = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
+    assert any(found in one["what"] for one in problems)
+    assert all("restore a backup" in one["hint"] for one in problems if found in one["what"])
+
+
+def test_a_folder_of_copies_that_is_a_link_to_nothing_is_named(scratch):
+    folder = scratch.state / "backups"
+    shutil.rmtree(folder)
+    folder.symlink_to(scratch.root / "absent")
+    (problem,) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
+    assert (problem["what"], problem["where"]) == ("is a link to nothing", str(folder))
+    assert "mount the disk" in problem["hint"]
