@@ -220,15 +220,19 @@ def rollback(
 
 
 def _list_edited(agent: Agent, row: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the files that still hold lines of the run `row` after its rollback; none if `row` is empty."""
+    """Return the files that hold lines of the run `row` in an edited block, and are not changed; none without a row."""
     from memoryd.files import regular
     from memoryd.jobs.witness import digest_of
+    from memoryd.tiers.daily import find_block
 
     receipt, changed = row.get("receipt", {}), {one["path"] for one in files}
-    paths = {one["path"]: None for one in receipt.get("files", ()) if "appended" in one and one["path"] not in changed}
-    texts = {path: (regular.read_in(agent.workspace, path) or b"").decode(errors="replace") for path in paths}
-    cites = receipt.get("cites", {})
-    return [path for path, text in texts.items() if any(digest_of(line) in cites for line in text.splitlines())]
+    blocks = [one for one in receipt.get("files", ()) if "appended" in one and one["path"] not in changed]
+    cites, found = receipt.get("cites", {}), {}
+    for one in blocks:
+        data = regular.read_in(agent.workspace, one["path"]) or b""
+        if find_block(data, one["appended"], one["bytes"]) is None:
+            found[one["path"]] = data.decode(errors="replace").splitlines()
+    return [path for path, lines in found.items() if any(digest_of(line) in cites for line in lines)]
 
 
 def _list_next_steps(

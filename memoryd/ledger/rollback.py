@@ -12,6 +12,7 @@ rollback of the rollback sets this state back. Text that was forgotten after the
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import audit, forgetting
@@ -64,6 +65,7 @@ class RollbackPlan:
             which only the bullets of the steps are reverted; and memories that were forgotten since.
         there: pairs of a memory whose text would come back, and a live memory that says the same.
         already: True if the run was rolled back before.
+        back: if there are conflicts, the last entry before the first change that prevents the return; 0 if none does.
     """
 
     steps: tuple[RollbackStep, ...] = ()
@@ -71,6 +73,7 @@ class RollbackPlan:
     stayed: tuple[str, ...] = ()
     there: tuple[tuple[str, str], ...] = ()
     already: bool = False
+    back: int = 0
 
     def find_refusal(self) -> RefusedError | None:
         """Return an error that names each conflict and the later runs; None if there are no conflicts."""
@@ -80,7 +83,7 @@ class RollbackPlan:
         later = {at: run for one in self.conflicts for at, run in one.later}
         undo = " && ".join(dict.fromkeys(f"memoryd rollback {later[at]}" for at in sorted(later, reverse=True)))
         is_named = later and None not in later.values()  # an edit by hand is no run
-        to = f"memoryd rollback --to {min(later) - 1}, after a look with --dry-run" if later else "see memoryd audit"
+        to = f"memoryd rollback --to {self.back}, after a look with --dry-run" if self.back else "see memoryd audit"
         hint = f"first revert later changes: {undo if is_named else to}"
         why = {one.why: _HINTS[one.why] for one in self.conflicts if one.why in _HINTS}
         return RefusedError(f"cannot be rolled back: {told}", hint="; ".join(why.values()) or hint)
@@ -127,7 +130,7 @@ def name_object(memory_id: str) -> str:
 
 
 def plan(
-    entries: Iterable[audit.AuditEntry],
+    entries: Sequence[audit.AuditEntry],
     texts: StateTexts,
     *,
     run_id: str,
@@ -164,7 +167,9 @@ def plan(
     if marked is not None:
         return RollbackPlan(already=True)
     flag = RollbackStep(mark, None, audit.dump_state(rolled_back=run_id, at=now)) if only is None else None
-    return _plan(traces, ends, texts, now, flag, is_run=True)
+    planned = _plan(traces, ends, texts, now, flag, is_run=True)
+    later = min((at for one in planned.conflicts for at, _ in one.later), default=0)
+    return replace(planned, back=_find_entry_before(entries, later))
 
 
 def operation_of(
@@ -222,14 +227,22 @@ def last_of_change(entries: Iterable[audit.AuditEntry], audit_id: int) -> int:
     for entry in entries:
         if last is None:
             last = entry if entry.id == audit_id else None
-        elif entry.run_id == last.run_id and (entry.run_id is not None or _is_one_edit(last, entry)):
+        elif _is_one_change(last, entry):
             last = entry
         else:
             break
     return audit_id if last is None else last.id
 
 
-def _is_one_edit(entry: audit.AuditEntry, following: audit.AuditEntry) -> bool:
+def _find_entry_before(entries: Sequence[audit.AuditEntry], audit_id: int) -> int:
+    """Return the id of the last entry before the change with the entry `audit_id`; 0 if there is none."""
+    ends = [one.id for one, other in pairwise(entries) if other.id <= audit_id and not _is_one_change(one, other)]
+    return ends[-1] if ends else 0
+
+
+def _is_one_change(entry: audit.AuditEntry, following: audit.AuditEntry) -> bool:
+    if entry.run_id is not None or following.run_id is not None:
+        return entry.run_id == following.run_id
     return entry.at == following.at and not entry.memory_id.startswith(audit.FILE)
 
 

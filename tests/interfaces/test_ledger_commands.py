@@ -373,6 +373,17 @@ def test_a_rollback_names_the_daily_file_whose_lines_stay_because_a_person_chang
     assert daily.read_text(encoding="utf-8") == edited
 
 
+def test_a_dry_run_does_not_say_that_an_unchanged_block_was_edited(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    run_id = sleep_once(scratch)
+    file = scratch.workspace / "MEMORY.md"
+    file.write_text(file.read_text(encoding="utf-8").replace("\n- ", "\n- By the way: ", 1), encoding="utf-8")
+    scratch.json("run", "--once")
+    tried = scratch.run("--json", "rollback", run_id, "--dry-run")
+    data = json.loads(tried.stdout)["data"]
+    assert (bool(data["conflicts"]), data["edited"]) == (True, [])
+
+
 def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_the_facts_that_stay(tmp_path):
     def texts():
         found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.md")}
