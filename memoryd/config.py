@@ -533,8 +533,7 @@ def load(path: Path, environ: Mapping[str, str] | None = None, data: bytes | Non
     agents = tuple(_locate_agent(agent, settings.state_dir) for agent in settings.agents)
     zone = values.parse_zone(settings.timezone)
     settings = replace(settings, lines=reading.lines, warnings=tuple(reading.warnings))
-    sha256 = hashlib.sha256(data).hexdigest()
-    return replace(settings, agents=agents, zone=zone, source=source, sha256=sha256)
+    return replace(settings, agents=agents, zone=zone, source=source, sha256=hashlib.sha256(data).hexdigest())
 
 
 def _settings(reading: _ConfigReading, data: bytes) -> Settings | None:

@@ -44,12 +44,11 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
     news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]
     protected = {memory.id for memory in live.values() if memory.constitutional}
     created = store.create(news, writer.facts, now, writer.new_id, memories.TakenIds(connection), protected)
-    ends = _ends(edit, wanted, created, live)
     passed = guard_check.judge(
         connection,
         writer,
         agent_id,
-        [*created.operations, *ends],
+        [*created.operations, *_ends(edit, wanted, created, live)],
         Caller.EXTRACTION,
         said_anew={hash_of(one.content) for one in wanted if one.said_anew},
     )

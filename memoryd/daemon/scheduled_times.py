@@ -67,8 +67,7 @@ def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> None:
 def queue(app: App, slot: Due, trigger: str, settings: Settings) -> None:
     """Queue the runs of a scheduled time once. `settings` may hold only some agents."""
     if slot.kind == dreaming.KIND:
-        missed = _count_missed(app, slot)
-        dreaming.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger, missed)
+        dreaming.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger, _count_missed(app, slot))
         self_test.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger)
         evaluating.queue(app.engine, settings, app.clock, slot.slot)
         return

@@ -32,10 +32,9 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     # SQLite makes a waiting writer poll, so it could wait for seconds beside busy threads. This lock gives threads
     # turns.
     turn = {"turn": threading.RLock(), "told": told}
-    url = URL.create("sqlite", database=str(path))
     # LIFO keeps few connections busy: each connection has its own cache of the same pages.
     engine = create_engine(
-        url,
+        URL.create("sqlite", database=str(path)),
         module=library.load_library(),
         creator=lambda: library.connect(path),
         execution_options=turn,

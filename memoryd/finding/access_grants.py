@@ -76,8 +76,7 @@ class AgentGrants:
                 f"{unknown[0]!r} is not a part of a memory", hint=f"{', '.join(PARTS)}, or the id of a run"
             )
         seconds = max(1, int(span.total_seconds()))
-        grant_id = f"grant_{secrets.token_hex(4)}"
-        grant = Grant(grant_id, self.agent.id, self.uid, clean, seconds, self.clock.text())
+        grant = Grant(f"grant_{secrets.token_hex(4)}", self.agent.id, self.uid, clean, seconds, self.clock.text())
         grant = replace(grant, person=self.person, scope=" ".join(scope))
         line = f"- [ ] {grant.id}: {describe_request(grant)}\n"
         with lock_workspace(self.agent.workspace) as place:

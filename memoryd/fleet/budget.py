@@ -130,5 +130,4 @@ def _lock(connection: Any, model: str) -> Circuit:
 
 
 def _store(connection: Any, model: str, circuit: Circuit) -> None:
-    sql = "UPDATE fleet_model SET circuit = %s WHERE model = %s"
-    connection.execute(sql, [json.dumps(asdict(circuit)), model])
+    connection.execute("UPDATE fleet_model SET circuit = %s WHERE model = %s", [json.dumps(asdict(circuit)), model])

@@ -152,10 +152,9 @@ class FleetAsker:
                 return str(row[0])
             if row is None:
                 value = QUESTIONS.dump_python(asked, mode="json", exclude=OF_HOST)
-                body = self.seal.wrap(f"question {question_id}", value)
                 connection.execute(
                     "INSERT INTO fleet_question (id, host, body) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                    [question_id, self.database.host, body],
+                    [question_id, self.database.host, self.seal.wrap(f"question {question_id}", value)],
                 )
             if row is None or not is_deferred:
                 self._defer(connection, question_id, asked)

@@ -239,8 +239,7 @@ class _Dream:
             hit = tuple(one for one in ids_of(operation) if one in spared)
             return RefusedOperation(Guard.EROSION, hit, _TOO_MUCH, operation=operation) if hit else None
 
-        context = replace(self.inputs.context, rewrite=rewrite)
-        return guards.judge(context, operations, [self.meant.check, spare])
+        return guards.judge(replace(self.inputs.context, rewrite=rewrite), operations, [self.meant.check, spare])
 
     def _apply(self, operations: Sequence[Operation]) -> dict[str, Memory]:
         after = self.core_before | {change.memory_id: change.after for change in self._changes(operations)}
@@ -296,13 +295,12 @@ class _Dream:
         operations = () if refused else tuple(self._place_operations(decided))
         ends = Counter(str(how) for how in find_dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
-        refusals = Counter(str(one.guard) for one in decided.refusals)
         told = {
             **dict(self.meant.counts),
             "unreadable": self.parsed.unreadable,
             "dispositions": {**dict.fromkeys(map(str, Disposition), 0), **ends},
             "added": added,
-            "refusals": dict(sorted(refusals.items())),
+            "refusals": dict(sorted(Counter(str(one.guard) for one in decided.refusals).items())),
             "after": len(decided.after),
             "over_max_bullets": decided.over,
             "claims": count_claims(self.claims),

@@ -107,8 +107,7 @@ def decide(inputs: FactsInputs, said: job.Reply | None = None) -> job.Steps:
     last = ready[-1].last_seq if ready and not inputs.drain else inputs.turns[-1].seq
     gathered = _gather_material(inputs, ready, last)
     if not any(quoted.origin == Origin.USER.value for quoted in gathered.material):
-        why = "nothing was said that could be a fact"
-        return job.NothingToDo(why, (gathered.watermark,), gathered.receipt)
+        return job.NothingToDo("nothing was said that could be a fact", (gathered.watermark,), gathered.receipt)
     question = job.Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
     answer: job.Reply = said or (yield question)
     parsed = facts_reply.parse(answer)

@@ -357,8 +357,7 @@ class Judging:
         judges = self.context.judges
         lines = (line for piece in self.context.pieces.by_id.values() for line in piece.lines)
         spare = [line for line in lines if line.lane >= Lane.ASSISTANT][: reader.MOST_SPARE]
-        before = self.inquiry.answers
-        inquiry = yield from reader.inquire(self._questions, judges.known, spare, judges.verify, before)
+        inquiry = yield from reader.inquire(self._questions, judges.known, spare, judges.verify, self.inquiry.answers)
         return replace(self, inquiry=inquiry)
 
     @property

@@ -262,10 +262,9 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
 
 def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", said_at: str = "") -> Piece:
     """Return a text as a piece; all its sentences have the same lane."""
-    parts = split(text)
     lines = tuple(
         CitableSentence(f"{name}.{number}", part.text, lane, speaker, at, said_at)
-        for number, part in enumerate(parts, 1)
+        for number, part in enumerate(split(text), 1)
     )
     return Piece(name, text, lines)
 

@@ -53,8 +53,7 @@ def find_signals(text: str) -> tuple[Signal, ...]:
     """Return the hints in `text`, a message of the user."""
     bare = without_uploads(text)
     corrects = _PATTERNS["corrects"].search(bare) or is_retraction(bare)
-    reinforces = _PATTERNS["reinforces"].search(bare)
-    found = ((Signal.CORRECTION, corrects), (Signal.REINFORCEMENT, reinforces))
+    found = ((Signal.CORRECTION, corrects), (Signal.REINFORCEMENT, _PATTERNS["reinforces"].search(bare)))
     return tuple(signal for signal, is_given in found if is_given)
 
 

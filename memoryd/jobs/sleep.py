@@ -406,8 +406,7 @@ def _consolidate(
         chosen.add(memory.text)
         memories.append(memory)
     lines = _fit_budget(inputs, gathered, _news(inputs, told, core, dropped), dropped)
-    kept = tuple(sorted(memories, key=lambda one: (one.sources, one.text)))
-    return replace(told, lines=lines, memories=kept)
+    return replace(told, lines=lines, memories=tuple(sorted(memories, key=lambda one: (one.sources, one.text))))
 
 
 def _news(inputs: SleepInputs, told: _SleepResult, core: KnownTexts, dropped: Counter[str]) -> list[reply.SummaryLine]:
@@ -443,12 +442,11 @@ def _fit_budget(
 
 
 def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str], *, is_offline: bool) -> job.End:
-    types = Counter(memory.type.value for memory in told.memories)
     receipt = {
         **told.receipt,
         "consolidate": {
             "lines": len(told.lines),
-            "core": dict(sorted(types.items())),
+            "core": dict(sorted(Counter(memory.type.value for memory in told.memories).items())),
             "dropped": dict(sorted((+dropped).items())),
         },
     }

@@ -261,8 +261,7 @@ class _Import:
         If another memory was joined to a protected one, the other memory gets the bullet.
         """
         pairing = self.pairing
-        joined = pairing.joined_to
-        pairing.joined_to = {old: new for old, new in joined.items() if not self.old[old].constitutional}
+        pairing.joined_to = {old: new for old, new in pairing.joined_to.items() if not self.old[old].constitutional}
         for old, new in list(pairing.joined_to.items()):
             if self.old[pairing.old_of[new]].constitutional:
                 del pairing.new_of[pairing.old_of[new]], pairing.joined_to[old]

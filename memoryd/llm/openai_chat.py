@@ -71,8 +71,7 @@ def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
         "max_completion_tokens" if url.host == _OPENAI_HOST else "max_tokens"
     )
     while True:
-        watch = network.Watch(endpoint.deadlines, url.scheme)
-        result = _ChatCall(ask, endpoint, key, dialect, watch).result()
+        result = _ChatCall(ask, endpoint, key, dialect, network.Watch(endpoint.deadlines, url.scheme)).result()
         if not isinstance(result, _EndpointDialect):
             return result
         dialect = _dialects[known] = result

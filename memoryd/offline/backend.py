@@ -213,8 +213,7 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
             continue
         limit -= cost
         cites = tuple(f"{one.id}.{number}" for number in one.numbers)
-        importance = _OF_DECISION if one.by_user else _OF_LESSON
-        found.append(NewMemory(kind, importance, text, (int(one.id[1:]),), cites))
+        found.append(NewMemory(kind, _OF_DECISION if one.by_user else _OF_LESSON, text, (int(one.id[1:]),), cites))
         if len(found) == _MOST_LASTING:
             break
     return found

@@ -86,8 +86,7 @@ class CoreWatch:
         if before is None or before.stat != stat:
             self.looks[agent.id] = _Look(stat, now, 1)
             return
-        settle = self.runner.settings.ingest.settle.total_seconds()
-        if now - before.since < settle:
+        if now - before.since < self.runner.settings.ingest.settle.total_seconds():
             return
         if before.times == 1 and self._is_shortened(agent):
             self.looks[agent.id] = _Look(stat, now, 2)

@@ -18,5 +18,4 @@ def mode_of(engine: Engine, settings: Settings, agent_id: str, kind: str) -> str
     """
     configured = str(getattr(settings.modes, kind))
     held = sqlite.read(engine, job_modes.read_mode, agent_id, kind)
-    order = (OFF, PROPOSE, AUTO)
-    return configured if held is None else min(configured, held, key=order.index)
+    return configured if held is None else min(configured, held, key=(OFF, PROPOSE, AUTO).index)

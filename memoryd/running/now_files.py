@@ -83,10 +83,9 @@ def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
 
 def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowSession]:
     """Return an agent's NOW files that began before a time and were never rolled over."""
-    workspace = settings.get_agent(agent_id).workspace
     return [
         file
-        for file in list_files(workspace)
+        for file in list_files(settings.get_agent(agent_id).workspace)
         if file.document.body.strip() and (file.began is None or file.began < before)
     ]
 
@@ -132,8 +131,7 @@ def _rests_since(workspace: Path, file: NowSession, late: datetime) -> bool:
 
 def _find_read(connection: Connection, agent_id: str, file: NowSession) -> RowMapping | None:
     """Return the session row of a file if its present content was completely read; otherwise None."""
-    digest = regular.compute_digest(file.data)
-    session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
+    session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", regular.compute_digest(file.data))
     row = turns.session_row(connection, session_id) if session_id else None
     # The last line is not read yet if it has no line end. Then the file must stay.
     rest = clean(file.data.rpartition(b"\n")[2].decode(errors="replace")).strip()

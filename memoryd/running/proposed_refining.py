@@ -48,8 +48,7 @@ class RefinementSandbox:
     def judged_again(self, session: RefinementSession, planned: Preview) -> RefinementSession:
         """Return the session with the verdicts of a second check of all operations; refused ones are dropped here."""
         refused = refused_by(self.edits, planned.passed)
-        both = zip(self.edits, planned.passed, strict=True)
-        self.edits = tuple(edit for edit, passed in both if passed.changes)
+        self.edits = tuple(edit for edit, passed in zip(self.edits, planned.passed, strict=True) if passed.changes)
         self.changes = planned.changes
         timeline = rejudge_timeline(session.timeline, refused)
         return replace(session, timeline=timeline, mutations=session.mutations - sum(map(bool, refused)))

@@ -346,8 +346,7 @@ def _sum_up(runner: Runner, run: Run, row: RowMapping) -> KeepSummary:
 
     end = drive(sleep.decide(sleeping.make_inputs(source, run, row, said, ("", ()))), answer)
     edits = end.edits if isinstance(end, Done) else ()
-    kept = next((edit for edit in edits if isinstance(edit, KeepSummary)), None)
-    return kept or KeepSummary(row["id"], "", ())
+    return next((edit for edit in edits if isinstance(edit, KeepSummary)), None) or KeepSummary(row["id"], "", ())
 
 
 def _list_writes(runner: Runner, run: Run, workspace: Path, found: _LastSessions) -> Iterable[WriteFile]:

@@ -99,9 +99,8 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
     step = _first_step(runner, run, workspace)
     if not isinstance(step, Ask):
         return {"state": "skipped", "why": getattr(step, "why", None)}
-    model = endpoint_of(runner.settings, run.agent_id).name
     asks = {
-        "model": model,
+        "model": endpoint_of(runner.settings, run.agent_id).name,
         "tokens": runner.answerer.measure(step),
         "reply_tokens": runner.settings.llm.max_output_tokens,
         "pieces": len(step.material),
@@ -136,12 +135,11 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
     """Return the blocks that were appended to daily files, and the new files of the last sessions."""
     told = json.loads(receipt or "{}").get("files", ())
-    whole = [item["path"] for item in told if item["path"].startswith(f"{archive.FOLDER}/")]
     return [
         {"what": "append", "where": path, "content": block.strip()}
         for path, block in daily_blocks(workspace, told)
         if block is not None
     ] + [
         {"what": "write", "where": path, "content": (regular.read_in(workspace, path) or b"").decode()}
-        for path in whole
+        for path in [item["path"] for item in told if item["path"].startswith(f"{archive.FOLDER}/")]
     ]

@@ -169,8 +169,7 @@ class SecondReader:
         self._answered |= found.answers.keys()
         endpoint = self._endpoint()
         verdicts = {_make_key(key, endpoint): one.verdict for key, one in found.answers.items() if not one.lost}
-        now = self.runner.clock.text()
-        sqlite.write(self.runner.engine, readers.keep_verdicts, self.run.agent_id, verdicts, now)
+        sqlite.write(self.runner.engine, readers.keep_verdicts, self.run.agent_id, verdicts, self.runner.clock.text())
 
 
 def _make_key(key: str, endpoint: Endpoint) -> str:

@@ -374,8 +374,7 @@ def make_judges(source: GatherContext) -> Judges:
 
 def files_of_people(source: GatherContext, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
     """Return the daily files and the bullets of `MEMORY.md`, with secrets redacted, because a model gets them."""
-    old = regular.read_in(source.workspace, "MEMORY.md")
-    bullets = [bullet.text for bullet in core.parse(old or b"").bullets]
+    bullets = [bullet.text for bullet in core.parse(regular.read_in(source.workspace, "MEMORY.md") or b"").bullets]
     days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
     return days, tuple(known)
 

@@ -149,8 +149,7 @@ class _Chats:
         self.started[at] += 1
         stamp = at.replace("-", "").replace(" ", "T").replace(":", "")
         again = f"-{self.started[at]}" if self.started[at] > 1 else ""
-        session = f"{identity.session_id}-{stamp}{again}"
-        self.chat = identity._replace(session_id=session, started_at=_read_local(at))
+        self.chat = identity._replace(session_id=f"{identity.session_id}-{stamp}{again}", started_at=_read_local(at))
         self.counts.clear()
 
     def count_next(self, record: Record) -> str:

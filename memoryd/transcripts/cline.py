@@ -258,8 +258,7 @@ class _Task:
         message = record.value
         digest = sha256(_canonical(message)).hexdigest()
         seen[digest] = seen.get(digest, 0) + 1
-        record_id = _record_id(self.records.identity, digest, seen[digest])
-        envelope = _envelope(message, record_id, self.records.identity)
+        envelope = _envelope(message, _record_id(self.records.identity, digest, seen[digest]), self.records.identity)
         envelope = envelope._replace(at=envelope.at or self.times.get(place))
         is_summary = message.get("isSummary") is True
         if is_summary or message.get("isTruncationMarker") is True:

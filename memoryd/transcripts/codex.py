@@ -114,8 +114,7 @@ class Codex(LineFormat):
         usage, window = _context(payload) if value.get("type") == "event_msg" else (None, None)
         if not said and usage is None:
             return RecordTurns()
-        envelope = Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain)
-        turns = turns_of(said, envelope, usage)
+        turns = turns_of(said, Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain), usage)
         return RecordTurns([turn._replace(window=window) for turn in turns] if window else turns)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:

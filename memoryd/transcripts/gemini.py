@@ -108,8 +108,7 @@ class Gemini(LineFormat):
         turns = list(chain.from_iterable(one.turns for one in taken))
         retracted = list(chain.from_iterable(one.retracted for one in taken))
         resumed = list(chain.from_iterable(one.resumed for one in taken))
-        skipped = None if turns or not listed else name_skipped(value)
-        return RecordTurns(turns, skipped, retracted, resumed)
+        return RecordTurns(turns, None if turns or not listed else name_skipped(value), retracted, resumed)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """Return the folder in a message of the program to the model, or in the first line of a subagent's chat."""

@@ -132,8 +132,7 @@ class Pi(LineFormat):
         parents = _UUID.findall(PurePosixPath(came).name) if type(came) is str else []
         sidechain = _SUBAGENT.match(next((one for one in map(_user_text, records) if one), "")) is not None
         parent = parents[-1] if parents else UNKNOWN_PARENT if sidechain else None
-        started = read_time(head.get("timestamp"))
-        return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
+        return Identity(session, parent, first_of(self.cwd_of, records), sidechain, read_time(head.get("timestamp")))
 
     def is_known(self, skipped: str) -> bool:
         """Return True if the program is known to write this type of entry."""

@@ -63,8 +63,7 @@ class SessionRecords:
     def add(self, turns: Sequence[Turn], record: Record) -> None:
         """Add the turns of a record, with its bytes in the file."""
         if turns:
-            digest = sha256(record.data).digest()
-            self.found.append(FoundRecord(turns, record.first_byte, record.last_byte, digest))
+            self.found.append(FoundRecord(turns, record.first_byte, record.last_byte, sha256(record.data).digest()))
 
 
 class DocumentFormat(Reader):

@@ -201,8 +201,7 @@ class MemoryTools(ExitStack):
 
         Paths outside the workspace are left out.
         """
-        inside = f"{self.agent.workspace}/"
-        return unmark(neutralize(_ABSOLUTE.sub("(a path)", str(error).replace(inside, ""))))
+        return unmark(neutralize(_ABSOLUTE.sub("(a path)", str(error).replace(f"{self.agent.workspace}/", ""))))
 
 
 def _units(found: Excerpt) -> list[tuple[int, str]]:
