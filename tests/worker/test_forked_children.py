@@ -1,7 +1,9 @@
 """Forks answer as the new processes of memoryd do, end as they do, and are as easily lost."""
 
+import gc
 import signal
 import subprocess
+import warnings
 
 import forks
 import pytest
@@ -53,3 +55,12 @@ def test_a_fork_has_what_it_is_given_and_ends_by_signals_and_codes(tmp_path):
         assert waiting.poll() is None
         waiting.terminate()
         assert waiting.wait(20) == -signal.SIGTERM
+
+
+def test_a_fork_that_was_collected_with_its_socket_stops_no_later_process():
+    lost = forks.start(["-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    lost.itself = lost  # so that the collector takes it and its socket at one time; `subprocess` keeps what still runs
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        del lost
+        gc.collect()
+    assert forks.run(["-c", "print('later')"]).stdout == "later\n"

@@ -77,6 +77,8 @@ class Fork(subprocess.Popen):
         return self.returncode
 
     def _try_wait(self, wait_flags):
+        if self._server.fileno() == -1:  # the collector closed it before it came to this one, which `subprocess` keeps
+            return self.pid, 0
         try:
             status = self._read(socket.MSG_DONTWAIT if wait_flags else 0)
         except BlockingIOError:
