@@ -215,9 +215,8 @@ class Keeper:
         Keep the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of these
         copies.
         """
-        with sqlite.begin_read(engine) as connection:
-            lost = list_lost(connection.exec_driver_sql)
-        if lost:  # then other reads fail; the inspection says what to do
+        # If a part is lost, other reads fail. The inspection says what to do.
+        if sqlite.read(engine, lambda connection: list_lost(connection.exec_driver_sql)):
             self._try(engine, clock.text(), self.inspect)
             return
         copies = backups.list_copies(self.state_dir)

@@ -101,9 +101,8 @@ def record_left(
             state = [regular.compute_digest(left), len(left)]
             if item["path"] == path and [regular.compute_digest(was), len(was)] in states and state not in states:
                 item["left"] = [*states[1:], state]
-        query.run(
-            connection, "UPDATE job_run SET receipt = ? WHERE id = ?", json.dumps(receipt, sort_keys=True), block.run_id
-        )
+        text = json.dumps(receipt, sort_keys=True)
+        query.run(connection, "UPDATE job_run SET receipt = ? WHERE id = ?", text, block.run_id)
 
 
 def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[SupportingSentences, str]:

@@ -68,12 +68,10 @@ def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: s
 
     Nothing is written if nothing changes.
     """
+    if text is not None:
+        return sqlite.write(engine, raise_alarm, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
     # Most calls find no alarm to clear. The read needs a transaction, so that it sees what other threads have written.
     is_there = f"SELECT 1 FROM alarm {_OPEN}"  # noqa: S608
-    if text is None and not sqlite.read(engine, query.has_row, is_there, kind, agent_id, subject):
-        return False
-    with sqlite.begin_write(engine) as connection:
-        if text is not None:
-            return raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
-        clear_alarm(connection, kind=kind, now=now, agent_id=agent_id, subject=subject)
-        return False
+    if sqlite.read(engine, query.has_row, is_there, kind, agent_id, subject):
+        sqlite.write(engine, clear_alarm, kind=kind, now=now, agent_id=agent_id, subject=subject)
+    return False

@@ -52,9 +52,8 @@ def migrate(engine: Engine) -> int:
         with sqlite.begin_write(engine) as connection:
             if query.fetch_number(connection, "PRAGMA user_version") >= step.number:
                 continue
-            for statement in step.statements:
-                connection.exec_driver_sql(statement)
-            connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
+            for statement in (*step.statements, f"PRAGMA user_version = {step.number}"):
+                query.fetch_rows(connection, statement)
     if not sqlite.read(engine, query.fetch_number, "PRAGMA application_id"):
         sqlite.write(engine, set_identity, secrets.randbits(30) + 1)
     return goal

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-from memoryd.database import library, packing
+from memoryd.database import library, packing, query
 from memoryd.database.library import BUSY_TIMEOUT_MS, own_uri
 from memoryd.errors import StateError
 
@@ -58,8 +58,7 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     def _on_begin(connection: Connection) -> None:
         if os.getpid() != made_by:  # see §2.6 of https://sqlite.org/howtocorrupt.html
             raise StateError("a database connection was carried across a fork", where=str(path))
-        mode = "IMMEDIATE" if connection.get_execution_options().get("write") else "DEFERRED"
-        connection.exec_driver_sql(f"BEGIN {mode}")
+        query.fetch_rows(connection, "BEGIN IMMEDIATE" if connection.get_execution_options().get("write") else "BEGIN")
 
     return engine
 
@@ -136,10 +135,10 @@ def begin_read(engine: Engine, beside: Path | None = None) -> Iterator[Connectio
         yield connection
 
 
-def read(engine: Engine, query: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
+def read(engine: Engine, look: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
     """Call a function in a read transaction of its own and return its result, which must not need the connection."""
     with begin_read(engine) as connection:
-        return query(connection, *args, **named)
+        return look(connection, *args, **named)
 
 
 def write(engine: Engine, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import forks
 import pytest
 from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from memoryd.database import schema, sqlite
+from memoryd.database import query, schema, sqlite
 from memoryd.database.reads import KeptReader, NotMadeError
 from memoryd.errors import StateError
 
@@ -158,3 +159,20 @@ def test_nothing_stays_open_beyond_a_question(tmp_path):
     assert agents(reading) == agents(reading) == ["ada"]
     engine.dispose()
     assert [one.name for one in tmp_path.glob("memoryd.db-*")] == []  # who closes it last empties its log
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT nothing", OperationalError),
+        ("INSERT INTO alarm (kind) VALUES (?)", IntegrityError),
+        ("SELECT ?, ?", DBAPIError),
+    ],
+)
+def test_a_query_that_fails_raises_the_error_of_a_change_that_fails(tmp_path, sql, expected):
+    engine = schema.open_database(tmp_path / "memoryd.db", now=NOW).engine
+    for call in (query.run, query.fetch_rows, query.has_row):
+        with pytest.raises(expected) as raised:
+            sqlite.write(engine, call, sql, 1)
+        assert sql in str(raised.value)
+    engine.dispose()
