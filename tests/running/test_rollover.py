@@ -207,9 +207,9 @@ def test_one_that_is_stopped_at_any_step_comes_to_the_same(tmp_path, edited):
     world.once(0.1)
     assert world.now == STARTED + 3.2 * HOUR
     shutil.copytree(world.scratch.root, pristine)
-    number = begun = 1 + 10 * edited
+    number = begun = 1 + 20 * edited
     while stopped(world, pristine, number, edited) == KILLED:
-        number += 1 if SOAK else 20  # the two together meet every tenth step
+        number += 1 if SOAK else 40  # the two together meet every twentieth step
     assert number > begun + 15
 
 
