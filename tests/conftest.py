@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -48,7 +49,11 @@ def pytest_configure(config):
     """Start commands, daemons and the children of workers as forks: a new process needs a second."""
     import forks
 
+    from memoryd import config as configuration
+
     forks.install()
+    # Each command of a test reads the same bytes again, which takes a tenth of the time that an app needs to start.
+    configuration.read_yaml = lru_cache(64)(configuration.read_yaml)
     if not hasattr(config, "workerinput"):  # one server for all processes of a test run
         stack = contextlib.ExitStack()
         stack.enter_context(forks.server())
