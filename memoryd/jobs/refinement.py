@@ -267,10 +267,9 @@ def restore_session(
         receipt: the whole run report.
         session: a new refinement of the same mode.
     """
-    start = row.get("start", {})
     made = replace(
         session,
-        tokens=start.get("tokens", session.tokens),
+        tokens=row.get("start", {}).get("tokens", session.tokens),
         ids=frozenset(row.get("ids", session.ids)),
         last=tuple(row.get("last", session.last)),
         timeline=tuple(row.get("timeline", ())),

@@ -82,12 +82,19 @@ def takes_back(text: str, known: str) -> bool:
 
 
 def _tells_an_end(line: str) -> bool:
-    found = (match for name in ("ended", "died", "moved") for match in _PATTERNS[name].finditer(line))
-    return any(not _is_supposed(line, match.start(), match.end()) for match in found)
+    return any(_states(line, _PATTERNS[name]) for name in ("ended", "died", "moved"))
 
 
-def _is_supposed(text: str, start: int, end: int) -> bool:
-    """Return True if the sentence around a passage is a question, or has "if" or a similar word before it."""
-    head = text[max(text.rfind(mark, 0, start) for mark in ".!?;。\n") + 1 : start]
-    mark = _END.search(text, end)
-    return bool(_PATTERNS["supposed"].search(head)) or (mark is not None and mark[0] == "?")
+def _states(line: str, pattern: re.Pattern[str]) -> bool:
+    """Return True if `pattern` matches, not in a question, and without "if" or a similar word before it."""
+    judged = 0  # where the sentence of the last passage ends; a passage before it is supposed like that one
+    for match in pattern.finditer(line):
+        if match.start() >= judged:
+            begin = max(line.rfind(mark, judged, match.start()) for mark in ".!?;。\n") + 1
+            mark = _END.search(line, match.end())
+            is_asked = mark is not None and mark[0] == "?"
+            if not (is_asked or _PATTERNS["supposed"].search(line[max(begin, judged) : match.start()])):
+                return True
+            after = _END.search(line, match.start())
+            judged = after.end() if after else len(line)
+    return False

@@ -152,8 +152,7 @@ class Refiner:
         """
         mode = mode_of(self.run, self.source.settings.refine)
         core = [one for one in self._read_live() if seen is None or one.id in seen]
-        made_from = (mode, self._guide(), rejection.core_digest(core))
-        return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
+        return hashlib.sha256("\n".join((mode, self._guide(), rejection.core_digest(core))).encode()).hexdigest()
 
     def first_step(self) -> object:
         """Return the first step of the refinement, for a dry run."""

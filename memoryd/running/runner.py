@@ -438,8 +438,7 @@ class Runner:
     def call_hook(self, hook: str, text: str, agent_id: str, *, session: str = "", **about: str) -> HookResult:
         """Run the user's command for an event with `text` as its input. A failure is logged with `about`."""
         names = {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session, "MEMORYD_ALARM": about.get("alarm", "")}
-        command = getattr(self.settings.hooks, hook) or ""
-        result = run_hook(command, text, names, is_stopping=lambda: self.stopping)
+        result = run_hook(getattr(self.settings.hooks, hook) or "", text, names, is_stopping=lambda: self.stopping)
         if not result.ok and not result.stopped:
             self.log.warning("hook failed", hook=hook, agent=agent_id, session=session, why=result.why, **about)
         return result

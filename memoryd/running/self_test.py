@@ -210,18 +210,15 @@ def _sleep(app: Sandbox, fact: SelfTestFact) -> None:
     agent = app.settings.agents[0]
     for row in queueing.list_candidates(app.engine, agent.id, ended=True):
         options = {"reason": sleeping.SUMMARY, "upto": None}
-        run_id = queueing.request_by_hand(app.engine, app.clock, CONSUMER, row, options=options)
-        _carry_out(app, "sleep", run_id)
-    folder = agent.workspace / "memory"
-    if not any(fact.name in _text(app, f"memory/{path.name}") for path in folder.glob("*.md")):
+        _carry_out(app, "sleep", queueing.request_by_hand(app.engine, app.clock, CONSUMER, row, options=options))
+    if not any(fact.name in _text(app, f"memory/{path.name}") for path in (agent.workspace / "memory").glob("*.md")):
         raise SelfTestFailedError("sleep", "the fact is not in the daily file")
 
 
 def _dream(app: Sandbox, fact: SelfTestFact) -> None:
     agent_id, options = app.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
     by: dict[str, Any] = {"trigger": "manual", "actor": "human", "options": options}
-    run_id = sqlite.write(app.engine, queueing.queue, app.clock, dreaming.KIND, agent_id, **by)
-    _carry_out(app, "dream", str(run_id))
+    _carry_out(app, "dream", str(sqlite.write(app.engine, queueing.queue, app.clock, dreaming.KIND, agent_id, **by)))
     if fact.name not in _text(app, CORE_FILE):
         raise SelfTestFailedError("dream", f"the fact is not in {CORE_FILE}")
 

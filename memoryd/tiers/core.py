@@ -485,8 +485,7 @@ class _Draft:
         if isinstance(edit, Remove):
             self._raws[place] = piece.raw[piece.own :]
         elif edit.text is not None:
-            block = self._end_line(own_text(piece, edit.text)) + self._take_below(place)
-            self._put(block, escape(edit.text), edit)
+            self._put(self._end_line(own_text(piece, edit.text)) + self._take_below(place), escape(edit.text), edit)
         else:
             # A blank line between two bullets moves along if the bullet comes before another one again.
             following = [one.kind for one in self._pieces[place + 1 : place + 2]]

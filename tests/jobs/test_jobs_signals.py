@@ -97,6 +97,7 @@ def test_any_text_is_judged(text):
 @pytest.mark.parametrize("words", ["please ", "now just also ", "no longer "])
 def test_a_long_line_of_the_same_words_is_read_in_one_go(words):
     assert not is_retraction(f"if {words * 10_000}")
+    assert not is_retraction(f"{words * 10_000}?")
 
 
 @pytest.mark.parametrize(
