@@ -22,7 +22,6 @@ from memoryd.jobs.reader import POSITIVE, Question, ReaderAnswer, Subject
 from memoryd.ledger.floor import HELD, Material, Token, TokenKind, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.ledger.memory import Memory
-from memoryd.ledger.steering import turns_meaning
 from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
 from memoryd.text.content import list_stems, measure_overlap
@@ -93,7 +92,7 @@ def read(
     """
 
     def ask_questions(answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
-        classes = list(map(ask_class, deleted))
+        classes = [class_question(one.content) for one in deleted]
         asked = [one for draft in drafts for one in list_questions(draft, answers)]
         return [*asked, *(one for one in classes if one.key not in answers)]
 
@@ -119,14 +118,8 @@ def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> 
     if any(one is None or one.verdict not in POSITIVE for one in found):
         return []
     losing = _list_losing(draft, answers)
-    classes = [ask_class(part) for part in draft.parts if part.id in losing]
+    classes = [class_question(part.content) for part in draft.parts if part.id in losing]
     return [one for one in classes if one.key not in answers]
-
-
-def ask_class(memory: Memory) -> Question:
-    """Return the question about the class of a memory, with its heading if that turns its meaning."""
-    heading = memory.heading or ""
-    return class_question(f"{heading}: {memory.content}" if turns_meaning(heading) else memory.content)
 
 
 def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> CondensationResult:
@@ -169,7 +162,7 @@ def is_rule(memory: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cu
     The reader's label decides. Without a reader, the wording and the heading decide.
     """
     # The reader may have been asked about another wording of it, or have given no valid answer.
-    is_unlabelled = any(answers.values()) and answers.get(ask_class(memory).key) is None
+    is_unlabelled = any(answers.values()) and answers.get(class_question(memory.content).key) is None
     return is_unlabelled or _class_of(memory, answers, cues) is MemoryClass.RULE
 
 
@@ -286,7 +279,7 @@ def _without_tokens(detail: str, part: Memory, draft: Draft) -> str:
 
 
 def _class_of(part: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> MemoryClass:
-    answer = answers.get(ask_class(part).key)
+    answer = answers.get(class_question(part.content).key)
     return cues.kind(part.content, part.heading or "") if answer is None else answer.kind
 
 

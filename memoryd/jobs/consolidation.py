@@ -20,7 +20,7 @@ from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, lane_of_source, may_change, read_label
 from memoryd.ledger.memory import Ending, MemoryKind, hash_of, unite_groups
 from memoryd.ledger.operation import Add, Delete, Merge, Operation, Update, ids_of
-from memoryd.ledger.steering import APART, NO_THEME, are_apart, is_theme, turns_meaning
+from memoryd.ledger.steering import NO_THEME, is_theme
 from memoryd.text.content import is_label, label_of, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.word_lists import list_words
@@ -367,7 +367,7 @@ class DreamConsolidation:
     def _heading(self, heading: str) -> str:
         """Return the heading of a bullet if it is allowed; empty if the memory keeps its own heading."""
         if not heading or normalize(heading) in self._headings or is_theme(heading):
-            return "" if turns_meaning(heading) else heading
+            return heading
         if normalize(heading) not in self._no_themes:
             self._no_themes.add(normalize(heading))  # one refusal is enough
             self.refuse(Add(MemoryKind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
@@ -379,10 +379,7 @@ class DreamConsolidation:
         if protected:
             self.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard refuses it
             return
-        held = self._list_held(judged)
-        if are_apart(one.memory.heading for one in held):
-            self._refuse_claim(replace(judged, why=APART))
-            return
+        held = [self._earlier[one] for one in judged.changes if self._is_free(one) and not self._ends(judged, one)]
         if not held and _hash_said(judged.text) in self._there:
             self.counts["duplicates"] += 1
             return
@@ -433,8 +430,9 @@ class DreamConsolidation:
     def _replace(self, judged: JudgedClaim, new: str, *, is_kept: bool = False) -> None:
         """End the memories that an accepted claim replaces, either by a newer value or because it says the same."""
         if is_kept and judged.outcome is not ClaimOutcome.REFUSED:
-            for one in self._list_held(judged):
-                self._end(one.id, Ending.MERGED, new)
+            for name in judged.changes:
+                if self._is_free(name) and not self._ends(judged, name):
+                    self._end(name, Ending.MERGED, new)
         for old in judged.claim.ends:
             if old.id in judged.changes and self._is_free(old.id):
                 self._end(old.id, Ending.SUPERSEDED, new)
@@ -442,9 +440,8 @@ class DreamConsolidation:
                 # The deletion names no successor, because the guards would refuse both together.
                 self.refuse(Delete(self.id_of(old.id), Ending.SUPERSEDED), _guard(judged), judged.ends_why or NOWHERE)
 
-    def _list_held(self, judged: JudgedClaim) -> list[EarlierMemory]:
-        ends = {old.id for old in judged.claim.ends}
-        return [self._earlier[one] for one in judged.changes if self._is_free(one) and one not in ends]
+    def _ends(self, judged: JudgedClaim, name: str) -> bool:
+        return any(old.id == name for old in judged.claim.ends)
 
     def _is_free(self, name: str) -> bool:
         return name in self._earlier and name not in self._claimed
@@ -459,8 +456,7 @@ class DreamConsolidation:
         return heading if heading or judged.changes else _PLACES[kind]
 
     def _place(self, heading: str, memory_id: str, own: str | None) -> None:
-        stays = own and (not heading or turns_meaning(own))
-        self.places.append((None if stays else heading, memory_id))
+        self.places.append((None if not heading and own else heading, memory_id))
 
     def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None], lane: Lane) -> None:
         """Archive a memory as the reply says, or refuse if `lane` may not change a memory of its class.

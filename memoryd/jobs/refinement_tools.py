@@ -20,7 +20,6 @@ from memoryd.jobs.job import ModelTool, ToolCall
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import Memory, hash_of
 from memoryd.ledger.operation import Delete, Merge, Operation, Protect, Update
-from memoryd.ledger.steering import APART, are_apart
 from memoryd.text.json_values import find_values, parse_json
 from memoryd.text.neutral import neutralize
 
@@ -158,8 +157,6 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Refine
     if len(ids) < 2:
         return Misuse("a consolidation needs two memories at least", "name two or more different ids", ids=known)
     parts = tuple(core[one] for one in ids)
-    if are_apart(part.heading for part in parts):
-        return Misuse(APART, "merge only memories below the same heading", ids=known)
     text = neutralize(content)
     if estimate(text) > sum(estimate(part.content) for part in parts):
         return Misuse("the new text is longer than what it replaces", "say it shorter", ids=known)

@@ -6,13 +6,11 @@ headings. The author of a text is decided by its record (`lane`).
 
 import re
 import unicodedata
-from collections.abc import Iterable
 
 from memoryd.ledger.disguise import fold
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.text.content import list_content_words
 from memoryd.text.neutral import neutralize
-from memoryd.text.normal import normalize
 from memoryd.text.word_lists import list_words
 
 _INSTRUCTS = re.compile("|".join(list_words("words of rules")), re.IGNORECASE)
@@ -33,7 +31,6 @@ _IMPERATIVE = re.compile(
     re.IGNORECASE,
 )
 _PREFERS = re.compile("|".join(list_words("words of preferences")), re.IGNORECASE)
-_TURNS = re.compile("|".join(list_words("headings that turn")), re.IGNORECASE)
 
 
 def is_instruction(text: str) -> bool:
@@ -61,20 +58,6 @@ def is_order(text: str) -> bool:
 def is_preference(text: str) -> bool:
     """Return True if `text` states a person's likes, wishes or choices."""
     return _PREFERS.search(unicodedata.normalize("NFKC", text)) is not None
-
-
-APART = "it joins memories whose meaning depends on their headings"
-
-
-def turns_meaning(heading: str) -> bool:
-    """Return True if the lines below a heading say something else elsewhere, as below "Never do this" or "Outdated"."""
-    return _TURNS.search(heading) is not None
-
-
-def are_apart(headings: Iterable[str | None]) -> bool:
-    """Return True if lines below these headings cannot become one, because a heading turns the meaning of its lines."""
-    named = {normalize(one or "") for one in headings}
-    return len(named) > 1 and any(map(turns_meaning, named))
 
 
 # ── the check that a heading only names a theme ───────────────────────────────────────────────────────────────────────

@@ -16,7 +16,6 @@ from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.lane import Lane
 from memoryd.ledger.memory import hash_of
-from memoryd.ledger.steering import APART
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 LINTER = "User: Always run the linter before a commit of the parser."
@@ -294,26 +293,6 @@ def test_a_theme_is_a_heading(heading):
     assert guards_of(step) == []
     assert ledger.text.startswith(f"## {heading}\n\n- {REDIS}\n")
     assert [one.heading for one in ledger.live if one.content == REDIS] == [heading]
-
-
-NEVER, LIST = "Never do this", "Nightly builds run on the laptop of Ottilie."
-
-
-def test_nothing_moves_below_a_heading_that_turns_its_meaning_or_away_from_it():
-    def place(*bullets):
-        ledger = three(reader=agreeing)
-        ledger.memories["core_00000001"] = memory(1, LIST, heading=NEVER)
-        ledger.file = f"## {NEVER}\n\n- {LIST}\n\n## Facts\n\n- {MARVIN}\n- {TEA}\n".encode()
-        step = ledger.dream(reply(*bullets, f"- {TEA} [m3]"), entry(1, REDIS, "user"))
-        return step, {one.content: one.heading for one in ledger.live}
-
-    step, places = place(f"## {NEVER}", f"- {MARVIN} [m2]", f"- {REDIS} [d1]", "## Facts", f"- {LIST} [m1]")
-    assert places == {LIST: NEVER, MARVIN: "Facts", TEA: "Facts", REDIS: "Preferences"}
-    assert guards_of(step) == []
-    joined = "The database is Postgres 14 on the host Marvin; nightly builds run on the laptop of Ottilie."
-    step, places = place("## Facts", f"- {joined} [m1, m2]")
-    assert places == {LIST: NEVER, MARVIN: "Facts", TEA: "Facts"}
-    assert [one["why"] for one in step.receipt["refused"]] == [APART]
 
 
 TOLD = {"sources": (replace(SOURCE, origin="assistant"),)}

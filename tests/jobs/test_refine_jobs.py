@@ -22,7 +22,6 @@ from memoryd.jobs.refinement import RefinementSession, describe_memory, ledger_l
 from memoryd.jobs.refinement_tools import CompleteCall, Misuse, RefinementChange, SearchCall
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
-from memoryd.ledger.steering import APART
 from memoryd.llm.openai_chat import answer_of
 from memoryd.offline.cue_judge import CueJudge
 
@@ -156,17 +155,6 @@ def test_what_cannot_be_done_is_told_with_what_is_allowed(name, given, why, verd
     assert found.verdict == verdict
 
 
-def test_no_merge_joins_what_different_headings_mean_differently():
-    given = {"ids_to_merge": [B, C], "new_content": TEXTS[1]}
-    for above, below, is_refused in (
-        ("Always do", "Never do", True), ("Work", "Outdated", True), ("", "Nur für Anna", True),
-        ("Never do", "never  do", False), ("Rules", "What happened", False), (None, "", False),
-    ):  # fmt: skip
-        core = CORE | {B: replace(CORE[B], heading=above), C: replace(CORE[C], heading=below)}
-        found = read("consolidate_memories", given, core)
-        assert (isinstance(found, Misuse) and found.why == APART) is is_refused, (above, below)
-
-
 SESSION = RefinementSession("normal", 100, frozenset(CORE), 50, 9, 9)
 
 
@@ -274,27 +262,6 @@ def test_the_reader_is_asked_about_each_memory_that_would_be_deleted():
     deleted = [CORE[one.operation.id] for one in SESSION.list_changes(calls, CORE)]
     drive(ask_about([], CORE.values(), Judges(CueJudge()), deleted), answer)
     assert {class_question(TEXTS[1]), class_question(TEXTS[3])} <= set(asked)
-
-
-def test_the_reader_sees_a_heading_that_turns_what_a_deleted_memory_says():
-    calls = [ToolCall("c", "delete_memory", json.dumps({"id": D}))]
-    for heading, shown, label, stays in (
-        ("Never do this", f"Never do this: {TEXTS[3]}", "rule", True),
-        ("Never do this", f"Never do this: {TEXTS[3]}", "project", False),
-        ("Pets", TEXTS[3], "project", False),
-    ):
-        core = CORE | {D: replace(CORE[D], heading=heading)}
-
-        def answer(ask, shown=shown, label=label):
-            verdicts = {ask.about.decoy: "not-said"} | {
-                name: label for name, one in ask.about.questions if one.claim == shown and one.subject == "class"
-            }
-            says = [{"id": name, "verdict": one, "by": []} for name, one in verdicts.items()]
-            return Reply(json.dumps(says), "stop", "m")
-
-        reading = drive(ask_about([], core.values(), Judges(CueJudge()), [core[D]]), answer)
-        found = SESSION.call(calls[0], core, reading, CueJudge())[1]
-        assert (isinstance(found, str) and STAYS in found) is stays, heading
 
 
 def test_where_only_duplicates_may_go_no_text_comes_in():
