@@ -91,14 +91,15 @@ def run(call: Call, *, once: bool, wait: timedelta | None) -> None:
         if once:
             done = serving.serve_once(settings, patience)
             text = f"read {count_noun(done['turns'], 'new turn')}, carried out {count_noun(len(done['runs']), 'run')}"
-            failed = [
+            told = [f"added the agent {one} for a new project" for one in done["new_agents"]]
+            told += [
                 f"{one['kind']} of {one['agent_id']} failed: {one['error']} (memoryd job show {one['id']})"
                 for one in done["failed"]
             ]
-            failed += [f"ALARM {one['agent'] or one['kind']}: {one['text']} (memoryd status)" for one in done["alarms"]]
+            told += [f"ALARM {one['agent'] or one['kind']}: {one['text']} (memoryd status)" for one in done["alarms"]]
             for warning in settings.warnings:
                 call.output.print_note(warning)
-            call.output.result(done, "\n".join([text, *left_line(done["left_as_history"]), *failed]))
+            call.output.result(done, "\n".join([text, *left_line(done["left_as_history"]), *told]))
         else:
             ended = serving.serve_forever(settings, relog, patience)
     if not ended:
@@ -440,7 +441,7 @@ def _discard_output() -> None:
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
         return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")
-    hint = "memoryd verify shows if the database was damaged or changed; if not, this is a defect of memoryd"
+    hint = "this is a defect of memoryd, unless memoryd verify reports a damaged or changed database"
     return explain_trouble(error) or MemorydError(describe(error), hint=hint)
 
 

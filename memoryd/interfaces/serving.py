@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
@@ -10,13 +10,11 @@ from typing import Any
 
 from memoryd import config
 from memoryd.app import App, open_app
-from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.errors import MemorydError, RefusedError, StateError
-from memoryd.files.log import get_logger
 from memoryd.files.trust import is_owner
 from memoryd.finding.recall import Meaning, Narrowing
 from memoryd.interfaces import page
@@ -139,27 +137,33 @@ def _require_same(app: App, request: Mapping[str, Any]) -> None:
         raise StateError("the daemon has another version or other settings")
 
 
-def _add_projects(settings: Settings) -> Settings:
-    """Return the settings with agents for new projects, if `discover` asks for them."""
-    log = get_logger().bind(part="discovery")
+def _add_projects(app: App) -> list[str]:
+    """Add agents for new projects to the configuration, if `discover` asks for them, and return their ids."""
+    log, before = app.log.bind(part="discovery"), {one.id for one in app.settings.agents}
     try:
-        is_changed = bool(settings.discover) and Discoverer(log).add_new(settings, Clock())
-        return config.load(settings.source) if is_changed else settings
+        if app.settings.discover and Discoverer(log).add_new(app.settings, app.clock):
+            return [one.id for one in config.load(app.settings.source).agents if one.id not in before]
     except MemorydError as error:
         log.warning("projects not added", why=str(error))
-        return settings
+    return []
 
 
-def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:
+def serve_once(settings: Settings, patience: timedelta, added: Sequence[str] = ()) -> dict[str, Any]:
     """Read everything, run everything that is due, and end.
 
-    Returns the fields of `run_once`, with `left_as_history` (sessions not imported), `failed` (runs) and `alarms`.
+    Returns the fields of `run_once`, with `left_as_history` (sessions not imported), `failed` (runs), `alarms` and
+    `new_agents`, the ids of agents that were added for new projects. `added` are those that `settings` have already.
     """
-    with open_app(_add_projects(settings), patience=patience) as app:
-        done = run_once(app)
-        with reads.open_reader(app.database) as reader:
-            left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
-            ended = [reads.job_run(reader, run_id) for run_id in dict.fromkeys(done["runs"])]
-            alarms = reads.list_alarms(reader)
-    failed = [{name: row[name] for name in ("id", "kind", "agent_id", "error")} for row in ended if row["error"]]
-    return done | {"left_as_history": left, "failed": failed, "alarms": alarms}
+    with open_app(settings, patience=patience) as app:
+        fresh = () if added else _add_projects(app)
+        if not fresh:
+            done = run_once(app)
+            with reads.open_reader(app.database) as reader:
+                left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
+                ended = [reads.job_run(reader, run_id) for run_id in dict.fromkeys(done["runs"])]
+                alarms = reads.list_alarms(reader)
+            failed = [
+                {name: row[name] for name in ("id", "kind", "agent_id", "error")} for row in ended if row["error"]
+            ]
+            return done | {"left_as_history": left, "failed": failed, "alarms": alarms, "new_agents": list(added)}
+    return serve_once(config.load(settings.source), patience, fresh)

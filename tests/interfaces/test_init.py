@@ -13,6 +13,7 @@ from places import ROOT
 from scratch import called, until
 
 from memoryd import config
+from memoryd.app import open_app
 from memoryd.database.library import load_library
 from memoryd.interfaces import init
 from memoryd.reading import discovery, new_agents
@@ -182,8 +183,16 @@ def test_from_sessions_to_memory_in_the_next_one_by_the_command_that_was_written
 def test_one_round_without_a_daemon_gives_a_later_project_its_agent(world):
     run("--yes", "--no-service")
     world.claude(world.project("work/later", git=True), f"Remember: {NEVER}", session="later")
+    with open_app(settings_of(world)):
+        assert called(["run", "--once"]).returncode == 5
+    assert "later" not in [one.id for one in settings_of(world).agents], "a daemon holds the state folder"
+    (world.home / CONFIG).chmod(0o666)
+    assert called(["run", "--once"]).returncode == 2
+    assert "later" not in (world.home / CONFIG).read_text(), "others could have written the file"
+    (world.home / CONFIG).chmod(0o600)
     done = called(["run", "--once"])
     assert done.returncode == 0, done.stderr
+    assert "added the agent later for a new project" in done.stdout
     assert "later" in [one.id for one in settings_of(world).agents]
     assert list((world.home / "work/later/memory").glob("*.md")), "it was read in the same round"
     (world.home / CONFIG).write_text((world.home / CONFIG).read_text().replace("discover: [", "discover: []  # ["))
