@@ -22,7 +22,7 @@ _PARTS = (
     " SELECT hex(type), hex(name), hex(iif(type = 'table', upper(substr(sql, 1, 12)), sql)) FROM own UNION ALL SELECT"
     " hex('column'), hex(own.name || '.' || c.name), hex(concat_ws(' ', c.type, c.\"notnull\", c.dflt_value, c.pk,"
     " c.hidden)) FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table' AND own.rootpage UNION ALL"
-    " SELECT hex('declaration of'), hex(name), hex(upper(sql)) FROM own WHERE type = 'table' AND rootpage"
+    " SELECT hex('declaration of'), hex(name), hex(sql) FROM own WHERE type = 'table' AND rootpage"
 )
 _SIGNS = re.compile(r"('[^']*')|\"|\s+")  # what is the same in other words: a literal, the quotes of a name, a space
 _WORDS = re.compile(r"'[^']*'|\w+|[^\w\s\",]")
@@ -98,7 +98,8 @@ def name_parts(found: Collection[tuple[str, str]]) -> list[str]:
 
 def _subtract(some: Parts, others: Parts) -> Parts:
     """Return the parts that others lack, or declare differently; of tables with the same columns, also constraints."""
-    explained = {("declaration of", name.split(".")[0]) for _, name in some.keys() ^ others.keys()}
+    columns = (name for kind, name in some.keys() ^ others.keys() if kind == "column")
+    explained = {("declaration of", name.rpartition(".")[0]) for name in columns}
     differing = ((part, sql) for part, sql in some.items() if sql != others.get(part) and part not in explained)
     return {part: sql for part, sql in differing if _plain(sql, *part) != _plain(others.get(part), *part)}
 

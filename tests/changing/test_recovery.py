@@ -215,8 +215,8 @@ STEPS = {
             ("", "edit, day"),
             ("two", "edit, forget one, edit again, forget two, three"),
             ("edit", "roll back, forget one, run, edit again"),
-            ("forget one, two", "edit, day, three, forget two"),
             ("two, edit", "forget one, roll back, edit again"),
+            ("forget one, two", "edit, day, three, forget two"),
         ],
     ),
 )
