@@ -61,7 +61,8 @@ def test_the_key_that_was_sent_is_in_no_reply(monkeypatch, key):
     """A proxy or a model that shows request headers may echo it."""
     monkeypatch.setenv("A_KEY", key)
     forms = (key, json.dumps(key)[1:-1], quote(key, safe=""))
-    call = {"index": 0, "id": key, "function": {"name": "look", "arguments": json.dumps({"query": key})}}
+    arguments = json.dumps({"query": key}).replace("/", r"\/")
+    call = {"index": 0, "id": key, "function": {"name": "look", "arguments": arguments}}
     delta = {"content": "end", "tool_calls": [call]}
     told = {"model": key, "choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
     with ChatServer(send(speak(" ".join((*forms, "")), None, event(told)))) as server:
