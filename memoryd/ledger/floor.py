@@ -42,7 +42,7 @@ _URL = re.compile(r"(?:\b[a-z][a-z0-9+.-]{1,12}://|\bwww\.)[^\s<>\"“”`|]+", 
 _LETTERS = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # letters of scripts that put spaces between words
 # A word with a character that prose does not contain: a path, a file, a version, a flag, an address, camelCase, a1.
 _MARKED = re.compile(
-    r"(?<![\w/.@-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
+    r"(?<![\w/.@+~-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
     rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)"
 )
 # Words of these scripts touch an identifier without a space, and "和/或" is no identifier but two words.

@@ -245,3 +245,7 @@ def test_german_nouns_are_no_names_unless_two_stand_together():
     assert writes_nouns_large(claim)
     assert lacking(claim, "Bitte vorher messen.") == ["Anna"]
     assert lacking(claim, "Anna Berg will es messen.") == []
+
+
+def test_a_long_line_of_signs_is_read_in_one_go():
+    assert find_tokens("~+" * 50_000) == []
