@@ -398,7 +398,7 @@ def test_what_is_held_follows_neighbours_that_come_and_an_index_that_begins_anew
     check()
 
 
-def test_among_many_the_nearest_are_found_by_their_signs(world):
+def test_among_many_the_nearest_that_a_filter_allows_are_found(world):
     for number in range(60):
         world.turn(f"{WORDS[number % len(WORDS)]} w{number}", session=f"s{number % 7}")
     world.fill()
