@@ -152,8 +152,9 @@ def _require_local_disk(state_dir: Path) -> None:
 def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App | None) -> App:
     path = settings.state_dir / reads.DATABASE
     keeper = Keeper(settings.state_dir, log.bind(part="recovery"))
-    engine = recover_database(settings, path, keeper, clock)
     index = Index(settings.state_dir, log.bind(part="index"))
+    keeper.erase_index = index.erase
+    engine = recover_database(settings, path, keeper, clock)
     journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (
         _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)

@@ -62,6 +62,7 @@ _TAKEN_BACK = (
     " LEFT JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'rollback'"
     ' AND (a."after" IS NULL OR c.text IS NOT NULL)'
 )
+_UNMARKED = "SELECT DISTINCT agent_id FROM turn WHERE withheld IS NULL AND id IN (SELECT value FROM json_each(?))"
 _LOWER = "UPDATE watermark SET seq = min(seq, ?) WHERE session_id = ? AND consumer = ?"
 
 
@@ -74,6 +75,7 @@ class Keeper:
     journal: Journal = field(init=False)
     found: list[str] = field(default_factory=list)  # damage that is not in an alarm yet
     is_asked: bool = False  # True: the next call of `keep` compares everything, also if today's copy is there
+    erase_index: Callable[[str], None] = lambda _agent_id: None  # the index of an agent, which is then made again
     _seq: int = 0  # number of the last change that the journal has
     _is_behind: bool = False  # True: the database was lost or older than its journal at this start, or is a backup
 
@@ -325,12 +327,16 @@ class Keeper:
             damaged_texts = vault.find_damaged(connection)
             is_wrong = self._is_wrong(connection)
         with sqlite.begin_write(engine, good) as connection:
+            # Searches may have found the damaged texts, and removed them from the index.
+            stale = query.fetch_column(connection, _UNMARKED, damaged_texts)
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
             if is_wrong:
                 found += _fix_rows(connection, self._find_wrong(connection), "; ".join(self.found + found))
                 if found:
                     alarms.raise_alarm(connection, kind=ALARM, text="; ".join(found), now=now)
+        for agent_id in stale:
+            self.erase_index(agent_id)
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
             found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")

@@ -236,7 +236,7 @@ class Indexer:
                 self._session(tables, number, reader, session_id, (low, high))
             last = max((row[0] for row in rows if row[0] > progress.turn_id), default=None)
             last = reader.number("SELECT max(id) FROM turn") if last is None else last
-            waiting = [row[0] for row in rows if row[3] in ("unscanned", "retracted")]
+            waiting = [row[0] for row in rows if row[3] in ("unscanned", "damaged", "retracted")]
             waiting += [one for one in progress.waiting if one not in {row[0] for row in rows}]
             mark = _mark(reader, last)
             tables.set_progress(agent_id, replace(progress, turn_id=last, turn_mark=mark, waiting=tuple(waiting)))
@@ -452,7 +452,7 @@ def _read_waiting(reader: DatabaseReader, agent_id: str, progress: Progress) -> 
     rows = reader.stream(
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn"
         " WHERE id IN (SELECT value FROM json_each(?1))"
-        " AND (withheld IS NULL OR withheld NOT IN ('unscanned', 'retracted'))"
+        " AND (withheld IS NULL OR withheld NOT IN ('unscanned', 'damaged', 'retracted'))"
         " UNION ALL SELECT id, session_id, seq, withheld, 0 FROM turn WHERE withheld = 'retracted' AND agent_id = ?2"
         " AND id <= ?3 AND id NOT IN (SELECT value FROM json_each(?1))",
         f"[{', '.join(map(str, progress.waiting))}]", agent_id, progress.turn_id,

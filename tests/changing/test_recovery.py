@@ -93,7 +93,9 @@ def flip(scratch, old, new):
 @pytest.mark.parametrize(("old", "new"), [(b"Wears size 43", b"Wears size 73"), (b"under the blue", b"under the flue")])
 def test_flipped_bits_are_repaired_and_told_as_soon_as_asked_on_the_day_of_a_copy(scratch, old, new):
     before = facts(scratch), scratch.query("SELECT text FROM turn")
+    hits = scratch.json("search", old.decode())
     flip(scratch, old, new)
+    scratch.json("search", old.decode())  # it removes a damaged text from the index
     (problem, *_) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
     assert "the daemon repairs it" in problem["hint"]
     with in_process(scratch) as app:
@@ -103,6 +105,7 @@ def test_flipped_bits_are_repaired_and_told_as_soon_as_asked_on_the_day_of_a_cop
     ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
     assert "damaged" in told or "differed" in told
     assert (facts(scratch), scratch.query("SELECT text FROM turn")) == before
+    assert scratch.json("search", old.decode()) == hits
     assert scratch.json("verify") == {"ok": True, "problems": []}
 
 
