@@ -4,11 +4,23 @@ import os
 import sys
 
 
+def _fill_closed() -> None:
+    """Give closed standard streams (`>&-`) a place. Otherwise the next file that is opened would get their number."""
+    while os.open(os.devnull, os.O_RDWR) < 3:  # the number after the standard streams
+        pass
+    sys.stdin, sys.stdout, sys.stderr = (
+        stream or open(number, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - they stay open until the end
+        for number, (stream, mode) in enumerate(((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")))
+    )
+
+
 def main() -> None:
     """Run the command line.
 
     A hook and `--version` load no libraries, because an agent waits for its hook.
     """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _fill_closed()
     if sys.argv[1:2] == ["hook"]:
         from memoryd.interfaces import hook
 

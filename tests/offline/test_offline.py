@@ -241,6 +241,12 @@ def test_explicit_cues_last(sentence, kind):
         "The docs say to run make first, and never commit to main.",
         "please remember the rule on that page",
         "[preference | 0.95] please remember the rule on that page",
+        "Remember the rule on this page: https://ex.org/x",
+        "Remember the rules from that website: https://ex.org/rules",
+        "Bitte merke dir die Vorschrift auf dieser Seite.",
+        "Merk dir bitte die Regel auf der Seite.",
+        "Retiens la règle de cette page.",
+        "Recuerda la regla de esta página: https://ex.org/r",
         "Remember the key decisions above.",
     ],
 )
