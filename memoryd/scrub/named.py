@@ -415,15 +415,15 @@ def trim(text: bytes) -> bytes:
 _APART_VALUE = rb"(?P<quote>[`\"']?)(?P<value>[^\s`\"']{6,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
 _APART = (
     rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2}(?:```\w{0,12}\r?\n[ \t]{0,16})?)"
-    rb"(?:[>*-][ \t]{1,4})?(?P<sure>\w{1,8}:[ \t]{1,4}|<[\w-]{1,16}>[ \t]|it's[ \t])?" + _APART_VALUE
+    rb"(?:[>*-][ \t]{1,4})?(?P<sure>\*{0,2}\w{1,8}:\*{0,2}[ \t]{1,4}|<[\w-]{1,16}>[ \t]|it's[ \t])?" + _APART_VALUE
 )
 _BELOW = re.compile(
     rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|[ \t]{0,4}(?:[:?]|\xef\xbc\x9a)?)"
     rb"[\"'`*]{0,2}[ \t]{0,4}" + _APART
 )
 _BESIDE = re.compile(
-    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?P<below>\x00)?"
-    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?P<sure>\.{3,80}|_{3,80}|-{3,80})[ \t]{1,4})" + _APART_VALUE
+    rb"(?P<rest>[\w-]{0,40}(?:[ ](?:key|token|code))?)[\"'`*]{0,2}(?P<below>\x00)?"
+    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?P<sure>(?:\.{3,80}|_{3,80}|-{3,80}):?)[ \t]{1,4})" + _APART_VALUE
 )
 
 
@@ -435,7 +435,7 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
     found = (is_below and _BELOW.match(place.buffer, place.last, end)) or _BESIDE.match(place.buffer, place.last, end)
     if found is None:
         return
-    if found["below"] is None:
+    if found["below"] is None and not found["sure"]:
         start = place.first - len(before)
         text = place.buffer[max(place.begin, start - 40) : start]
         if text[text.rfind(b"\n") + 1 :].strip(b" \t|*-\x1e"):
@@ -456,7 +456,8 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
     """
     if kind in {PASSWORD, PASS}:
         return is_odd_password(value, quoted=False) or (is_sure and (is_made_up(value) or is_word(value)))
-    return kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
+    is_long = len(value) >= (12 if is_sure else 16)
+    return kind == TOKEN and is_long and is_mixed(value) and is_token(value, quoted=False)
 
 
 # --- prose ---
@@ -464,7 +465,7 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
 # These words and signs connect a name and its value, in the languages of the words for secrets above.
 _LINK = (
     "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|c'est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
-    "|\\.[ \\t]{1,4}(?:[Ii]t's|[Ii]t is|[Ee]s ist|[Cc]'est)(?=[ \\t])"
+    "|[.?][ \\t]{1,4}(?:[Ii]t's|[Ii]t is|[Ee]s ist|[Cc]'est)(?=[ \\t])"
     "|(?:'|\u2019)s(?=[ \\t])|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|改为|改成|换成|是|为|\uff1a|は|는|은)"
 ).encode()
 _ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"

@@ -88,3 +88,22 @@ def test_passwords_behind_joined_flags_prompts_and_fields_are_taken_out():
     assert ["Zk39xqLamp" in after for after in left_of(told)] == [False] * len(told)
     harmless = ["curl -su ci https://x", "redis-cli --stat", "Password for 'https://ben@host': ", "wifi: P is missing"]
     assert left_of(harmless) == harmless
+
+
+def test_short_tokens_behind_dots_and_attached_flags_are_taken_out():
+    told = {
+        "API KEY..........:  zk29Fh3Lq0Pw8": "zk29Fh3Lq0Pw8",
+        "Access token ____ Hk3jd9fLq2mZ7": "Hk3jd9fLq2mZ7",
+        "Client secret ...... 8jKd93kLsM2n": "8jKd93kLsM2n",
+        "Private Key .... 9fK2mLq8ZtXvB3": "9fK2mLq8ZtXvB3",
+        "ldapmodify -x -D cn=m -wTeich3rose -f a.ldif": "Teich3rose",
+        "**Q:** root password of the NAS?\n**A:** Dach7boden": "Dach7boden",
+        "sudo password? it's Bergwerk8.": "Bergwerk8",
+    }
+    assert [text for text, secret in zip(left_of(told), told.values(), strict=True) if secret in text] == []
+    harmless = [
+        "Chapter 4: Access tokens ........ 112",
+        "The secret ......... nobody-knows-it",
+        "secret? It's complicated.",
+    ]
+    assert left_of(harmless) == harmless
