@@ -8,10 +8,8 @@ def _fill_closed() -> None:
     """Give closed standard streams (`>&-`) a place. Otherwise the next file that is opened would get their number."""
     while os.open(os.devnull, os.O_RDWR) < 3:  # the number after the standard streams
         pass
-    sys.stdin, sys.stdout, sys.stderr = (
-        stream or open(number, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - they stay open until the end
-        for number, (stream, mode) in enumerate(((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")))
-    )
+    given = enumerate((sys.stdin, sys.stdout, sys.stderr))
+    sys.stdin, sys.stdout, sys.stderr = (one or os.fdopen(number, "w" if number else "r") for number, one in given)
 
 
 def main() -> None:

@@ -307,13 +307,12 @@ def _fields_of(parts: Sequence[bytes]) -> str:
     texts = {section: [point.text for point in points if point.section is section] for section in Section}
     files = dict.fromkeys(name for text in texts[Section.FILES] for name in text.split(", "))
     state = {text.partition(": ")[0]: text for text in texts[Section.STATE]}
-    tasks = dict.fromkeys(task for part in parts for task in _tasks_of(part))
     fields = {
         "Date Range": _dates_of(parts),
         "Summary": _count_points(len(parts), texts),
         "Related Files": ", ".join(list(files)[:_MOST_FILES]),
         "Code": "; ".join(state[key] for key in _CODE_KEYS if key in state),
-        "Tasks": ", ".join(tasks),
+        "Tasks": ", ".join(dict.fromkeys(task for part in parts for task in _tasks_of(part))),
     }
     return "\n\n".join([*(f"**{name}**: {text}" for name, text in fields.items() if text), "**Key Points**:"])
 

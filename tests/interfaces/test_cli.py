@@ -462,6 +462,13 @@ def test_an_output_that_is_full_is_told_on_standard_error(slept):
         assert "No space left on device" in done.stderr
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_standard_streams_change_nothing(slept, closed):
+    called = f'"{sys.executable}" -m memoryd --config "{slept.config}" core list {closed}'
+    done = subprocess.run(["sh", "-c", called], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
