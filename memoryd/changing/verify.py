@@ -79,12 +79,12 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
             yield _problem(str(what), "memoryd.db", "restore a backup")
     if foreign := parts.find_foreign(reader.stream):
         what = f"has parts that differ from memoryd's schema: {', '.join(parts.name_parts(foreign))}"
-        hint = "restart memoryd, which repairs triggers and indexes; remove other foreign parts, or restore a backup"
+        hint = "restart memoryd, which repairs triggers and its own indexes; remove foreign parts, or restore a backup"
         yield _problem(what, "memoryd.db", hint)
     is_altered = any(kind not in {"index", "trigger", "view"} for kind, _ in foreign)  # then SQLite may refuse to check
     orphans = Counter(() if is_altered else (one[::2] for one in reader.stream("PRAGMA foreign_key_check")))
     for (table, parent), number in orphans.items():
-        what = f"{count_noun(number, 'row')} of table {table!r} without the row of {parent!r} to which it belongs"
+        what = f"{count_noun(number, 'row')} of table {table!r} with a deleted row of {parent!r}"
         yield _problem(what, "memoryd.db", "somebody changed the database by hand: restore a backup")
     if missing := {part: sql for part, sql in parts.find_missing(reader.stream).items() if part not in foreign}:
         what = f"lacks parts of memoryd's schema: {', '.join(parts.name_parts(missing))}"

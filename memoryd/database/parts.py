@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from memoryd.database import reads
 from memoryd.database.library import load_library
 
-# The SQL of a table has another order if a migration has added its columns, so only its words are compared. A
+# A migration that adds columns changes the order in the SQL of a table, so its words are compared without order. A
 # virtual table has no page: SQLite can read its columns only with its module. `hex` allows for text that is not UTF-8.
 _PARTS = (
     "WITH own AS (SELECT lower(type) AS type, name, sql, rootpage FROM sqlite_master"
@@ -24,7 +24,7 @@ _PARTS = (
     " c.hidden)) FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table' AND own.rootpage UNION ALL"
     " SELECT hex('declaration of'), hex(name), hex(sql) FROM own WHERE type = 'table' AND rootpage"
 )
-_SIGNS = re.compile(r"('[^']*')|\"|\s+")  # what is the same in other words: a literal, the quotes of a name, a space
+_SIGNS = re.compile(r"('[^']*')|\"|\s+")  # a literal, which is kept; a quote of a name; white space
 _WORDS = re.compile(r"'[^']*'|\w+|[^\w\s\",]")
 # SQLite derives all parts from this one value. Reading it takes a tenth of the time.
 _SCHEMA = (
@@ -97,7 +97,7 @@ def name_parts(found: Collection[tuple[str, str]]) -> list[str]:
 
 
 def _subtract(some: Parts, others: Parts) -> Parts:
-    """Return the parts that others lack, or declare differently; of tables with the same columns, also constraints."""
+    """Return the parts that `others` lacks or declares differently. Constraints count if the columns are the same."""
     columns = (name for kind, name in some.keys() ^ others.keys() if kind == "column")
     explained = {("declaration of", name.rpartition(".")[0]) for name in columns}
     differing = ((part, sql) for part, sql in some.items() if sql != others.get(part) and part not in explained)

@@ -76,7 +76,7 @@ def require_ours(path: Path) -> None:
     with closing(load_library().connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
         foreign = parts.name_parts(parts.find_foreign(connection.execute))
     if foreign:
-        hint = "take another backup, or remove foreign parts from it"
+        hint = "use another backup, or remove the foreign parts from this one"
         raise StateError(f"has parts that differ from memoryd's schema: {', '.join(foreign[:5])}", str(path), hint)
 
 

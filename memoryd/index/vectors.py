@@ -24,7 +24,7 @@ _NOTHING = 1e-9  # prevents a division by 0
 
 
 class _VectorRows(NamedTuple):
-    """Hold vectors and what a search narrows by, in arrays with one row for each vector."""
+    """Hold vectors and the values that a search filters by, in arrays with one row for each vector."""
 
     ids: NDArray[np.int64]
     sources: NDArray[np.int64]
@@ -71,7 +71,7 @@ class _AgentVectors:
         )
 
     def follow(self, tables: Tables, number: int, newest: int) -> None:
-        """Read all vectors of those sources that have vectors newer than the known ones, and drop their older ones."""
+        """Read all vectors of each source that has new ones, and drop the older vectors of these sources."""
         read = tables.vectors(number, self.newest)
         portions = [self._make_rows(()), *(self._make_rows(one) for one in read if len(one[0].vector) == self.size)]
         fresh = _VectorRows(*map(np.concatenate, zip(*portions, strict=True)))

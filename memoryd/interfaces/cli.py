@@ -441,7 +441,7 @@ def _discard_output() -> None:
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
         return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")
-    hint = "this is a defect of memoryd, unless memoryd verify reports a damaged or changed database"
+    hint = "run memoryd verify; if it finds no fault of the database, this is a defect of memoryd"
     return explain_trouble(error) or MemorydError(describe(error), hint=hint)
 
 

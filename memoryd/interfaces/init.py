@@ -35,6 +35,7 @@ from memoryd.requests import daemon_client
 
 _UP_SECONDS = 30.0
 _POLL_SECONDS = 0.1
+_ALL = frozenset({"all", "yes", "y"})
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
@@ -131,7 +132,7 @@ def _choose(
     while fresh:
         text = click.prompt("Which projects to use? all, none, or numbers such as 1,3-5", default="all")
         with contextlib.suppress(ValueError):
-            return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
+            return text.strip() in _ALL, [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
         call.output.say(f"enter all, none, or numbers from 1 to {len(fresh)}")
     return True, []
 
@@ -169,7 +170,7 @@ def _choose_named(
 def _parse_numbers(text: str, most: int) -> list[int]:
     """Return the numbers from 1 to `most` that an answer names. Any other answer raises a ValueError."""
     words = re.split(r"[\s,]+", text.strip())
-    if words == ["all"]:
+    if text.strip() in _ALL:
         return list(range(1, most + 1))
     if words in (["none"], ["no"], ["n"]):
         return []

@@ -220,7 +220,7 @@ def rollback(
 
 
 def _list_edited(agent: Agent, row: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the files that hold lines of the run `row` in an edited block, and are not changed; none without a row."""
+    """Return the files that a rollback leaves alone, and in which an edited block still has lines of the run `row`."""
     from memoryd.files import regular
     from memoryd.jobs.witness import digest_of
     from memoryd.tiers.daily import find_block

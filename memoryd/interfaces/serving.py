@@ -137,26 +137,29 @@ def _require_same(app: App, request: Mapping[str, Any]) -> None:
         raise StateError("the daemon has another version or other settings")
 
 
-def _add_projects(app: App) -> list[str]:
-    """Add agents for new projects to the configuration, if `discover` asks for them, and return their ids."""
+def _add_projects(app: App) -> list[str] | None:
+    """Add agents for new projects to the configuration, if `discover` asks for them, and return their ids.
+
+    A new source may also go to an agent that is there. Then there are no ids. The result is None if nothing was added.
+    """
     log, before = app.log.bind(part="discovery"), {one.id for one in app.settings.agents}
     try:
         if app.settings.discover and Discoverer(log).add_new(app.settings, app.clock):
             return [one.id for one in config.load(app.settings.source).agents if one.id not in before]
     except MemorydError as error:
         log.warning("projects not added", why=str(error))
-    return []
+    return None
 
 
-def serve_once(settings: Settings, patience: timedelta, added: Sequence[str] = ()) -> dict[str, Any]:
+def serve_once(settings: Settings, patience: timedelta, added: Sequence[str] | None = None) -> dict[str, Any]:
     """Read everything, run everything that is due, and end.
 
     Returns the fields of `run_once`, with `left_as_history` (sessions not imported), `failed` (runs), `alarms` and
-    `new_agents`, the ids of agents that were added for new projects. `added` are those that `settings` have already.
+    `new_agents`, the ids of agents for new projects. `added` are the ids of new agents that are already in `settings`.
     """
     with open_app(settings, patience=patience) as app:
-        fresh = () if added else _add_projects(app)
-        if not fresh:
+        fresh = None if added is not None else _add_projects(app)
+        if fresh is None:
             done = run_once(app)
             with reads.open_reader(app.database) as reader:
                 left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
@@ -165,5 +168,5 @@ def serve_once(settings: Settings, patience: timedelta, added: Sequence[str] = (
             failed = [
                 {name: row[name] for name in ("id", "kind", "agent_id", "error")} for row in ended if row["error"]
             ]
-            return done | {"left_as_history": left, "failed": failed, "alarms": alarms, "new_agents": list(added)}
+            return done | {"left_as_history": left, "failed": failed, "alarms": alarms, "new_agents": list(added or ())}
     return serve_once(config.load(settings.source), patience, fresh)

@@ -438,9 +438,9 @@ class _Dream:
 
 
 def as_passed(step: job.Done, changes: Sequence[Change], refusals: Sequence[Refusal], day: str) -> job.Done:
-    """Return a proposed dream whose report and diary say what the guards accept on a core that has changed since.
+    """Return a proposed dream whose report and diary give the number of changed memories and the refusals.
 
-    In the diary, this is above the lines of the proposal.
+    In the diary, these lines are above those of the proposal.
 
     Args:
         step: the decision.
@@ -450,7 +450,7 @@ def as_passed(step: job.Done, changes: Sequence[Change], refusals: Sequence[Refu
     """
     changed = len({one.memory_id for one in changes})
     told = {"changed": changed, "refusals": dict(sorted(Counter(str(one.guard) for one in refusals).items()))}
-    above = [f"- Accepted on {day}, after the memory had changed: {changed} added, changed or ended."]
+    above = [f"- Accepted on {day}. The memory had changed since. Memories added, changed or ended: {changed}."]
     above += [_describe_refusal(told), *_list_first([_told_of(one) for one in refusals]), "- The proposal was:"]
     edits = (
         replace(one, body="\n".join([*above, one.body])) if isinstance(one, job.AppendDiary) else one

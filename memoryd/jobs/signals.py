@@ -86,8 +86,8 @@ def _tells_an_end(line: str) -> bool:
 
 
 def _states(line: str, pattern: re.Pattern[str]) -> bool:
-    """Return True if `pattern` matches, not in a question, and without "if" or a similar word before it."""
-    judged = 0  # where the sentence of the last passage ends; a passage before it is supposed like that one
+    """Return True if `pattern` matches outside a question, and not after "if" or a similar word in its sentence."""
+    judged = 0  # the end of the last judged sentence; later matches in it need no check
     for match in pattern.finditer(line):
         if match.start() >= judged:
             begin = max(line.rfind(mark, judged, match.start()) for mark in ".!?;。\n") + 1

@@ -296,8 +296,7 @@ class _Ledger:
             **values | merge.list_given(),
         )
         new, lost = self._add(add), merge.lost or {}
-        ended = (replace(self._end(part, Ending.MERGED, (new.id,)), lost=lost.get(part.id)) for part in parts)
-        return [new, *ended]
+        return [new, *(replace(self._end(part, Ending.MERGED, (new.id,)), lost=lost.get(part.id)) for part in parts)]
 
     def _delete(self, delete: Delete) -> Memory:
         if delete.ended_as is Ending.ERASED:

@@ -65,7 +65,7 @@ class RollbackPlan:
             which only the bullets of the steps are reverted; and memories that were forgotten since.
         there: pairs of a memory whose text would come back, and a live memory that says the same.
         already: True if the run was rolled back before.
-        back: if there are conflicts, the last entry before the first change that prevents the return; 0 if none does.
+        back: the id of the last audit entry before the first change in conflict; 0 if there is none.
     """
 
     steps: tuple[RollbackStep, ...] = ()
@@ -83,7 +83,7 @@ class RollbackPlan:
         later = {at: run for one in self.conflicts for at, run in one.later}
         undo = " && ".join(dict.fromkeys(f"memoryd rollback {later[at]}" for at in sorted(later, reverse=True)))
         is_named = later and None not in later.values()  # an edit by hand is no run
-        to = f"memoryd rollback --to {self.back}, after a look with --dry-run" if self.back else "see memoryd audit"
+        to = f"memoryd rollback --to {self.back} (check it with --dry-run first)" if self.back else "see memoryd audit"
         hint = f"first revert later changes: {undo if is_named else to}"
         why = {one.why: _HINTS[one.why] for one in self.conflicts if one.why in _HINTS}
         return RefusedError(f"cannot be rolled back: {told}", hint="; ".join(why.values()) or hint)

@@ -118,7 +118,7 @@ class _ChatCall:
         )
 
     def _hide_key(self, text: str) -> str:
-        """Return a text of the server without the key that was sent; a short key may be a plain word."""
+        """Return a text of the server without the key that memoryd sent. A short key stays: it may be a plain word."""
         escaped = json.dumps(self._key)[1:-1]
         for form in {self._key, escaped, escaped.replace("/", r"\/"), quote(self._key, safe="")}:
             text = text.replace(form, "[REDACTED:model-key]") if len(form) >= _SHORTEST_KEY else text

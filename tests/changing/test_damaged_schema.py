@@ -557,7 +557,7 @@ def edit_schema(scratch, sql, *values):
 
 
 @pytest.mark.parametrize("kind", ["TRIGGER", "Trigger", "trigger"])
-def test_a_foreign_trigger_in_any_spelling_is_gone_when_it_is_told_as_removed(scratch, kind):
+def test_a_foreign_trigger_in_any_spelling_is_gone_when_it_is_reported_as_removed(scratch, kind):
     sql = "CREATE TRIGGER sqlite_evil AFTER INSERT ON memory BEGIN UPDATE memory SET content = 'EVIL'; END"
     edit_schema(scratch, "INSERT INTO sqlite_master VALUES (?, 'sqlite_evil', 'memory', 0, ?)", kind, sql)
     scratch.json("run", "--once")
@@ -631,8 +631,8 @@ def test_a_database_whose_number_is_of_an_older_schema_is_restored_from_a_copy(s
     ("sql", "found"),
     [
         ("DELETE FROM memory", "a memory of the audit has no row"),
-        ("DELETE FROM agent", "without the row of 'agent' to which it belongs"),
-        ("CREATE INDEX mine ON session (id); DELETE FROM session", "without the row of 'session' to which it belongs"),
+        ("DELETE FROM agent", "with a deleted row of 'agent'"),
+        ("CREATE INDEX mine ON session (id); DELETE FROM session", "with a deleted row of 'session'"),
         ("DELETE FROM agent; DELETE FROM memory", "a memory of the audit has no row"),
     ],
 )

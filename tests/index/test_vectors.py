@@ -37,7 +37,7 @@ def cosine(one, other):
 
 def test_the_nearest_of_many_are_those_by_cosine():
     others = GENERATOR.integers(-127, 128, (MANY, SIZE), dtype=np.int8)
-    # It is near by a few large values alone: most of its signs differ.
+    # Only a few large values make it near. Most of its signs differ.
     led = np.where(np.arange(SIZE) < SIZE // 4, np.sign(LARGE) * 127, -np.sign(LARGE)).astype(np.int8)
     held = [*others, led]
     found = Vectors().find_nearest(tables_of(rows_of(held)), 1, LARGE.tobytes(), SearchFilter(), 20)

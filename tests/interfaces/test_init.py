@@ -304,6 +304,16 @@ def test_numbers_and_ranges_name_each_once(numbers):
         init._parse_numbers(words, max(numbers) - 1)
 
 
+@pytest.mark.parametrize("answer", ["all", " y", "yes "])
+def test_a_yes_takes_all_projects_and_later_ones(world, monkeypatch, answer):
+    monkeypatch.setattr(init, "_has_terminal", lambda: True)
+    monkeypatch.setattr(init.click, "prompt", lambda *_, **__: answer)
+    monkeypatch.setattr(init.click, "confirm", lambda *_, **__: False)
+    assert called(["init"]).returncode == 0
+    settings = settings_of(world)
+    assert (len(settings.agents), bool(settings.discover)) == (3, True)
+
+
 def test_programs_are_found_where_their_variables_say(tmp_path, monkeypatch):
     world = FakeHome(tmp_path / "home", monkeypatch)
     folder = world.project("p")

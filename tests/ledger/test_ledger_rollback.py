@@ -270,7 +270,7 @@ def test_what_is_in_the_way_is_named_with_and_without_a_run():
     way = "core_00000001 changed by an edit (audit 30) and by run-1 (audit 36)"
     with pytest.raises(RefusedError, match=re.escape(way)) as caught:
         plan.check()
-    assert "rollback --to 28," in caught.value.hint
+    assert "rollback --to 28 (" in caught.value.hint
     told = _plan_text(as_row(replace(plan, stayed=("file:README.md",))), {}, is_tried=True).splitlines()
     assert told[0] == "README.md was changed since: nothing would go back in it"
     assert told[1:] == ["nothing would change, because later changes are in conflict:", way]
@@ -285,7 +285,7 @@ def test_the_remedy_of_a_refused_rollback_goes_back_behind_the_whole_edit():
     world.move(None, audit.FILE + "MEMORY.md", audit.dump_state(path="MEMORY.md", sha256="1"))
     with pytest.raises(RefusedError, match=rf"{other} changed by an edit \(audit 4\)") as refused:
         world.plan("run_2").check()
-    assert refused.value.hint == "first revert later changes: memoryd rollback --to 2, after a look with --dry-run"
+    assert refused.value.hint == "first revert later changes: memoryd rollback --to 2 (check it with --dry-run first)"
     world.carry_out(world.plan_to(2), "back")
     assert [memory.content for memory in world.live().values()] == ["tea", "coffee"]
     assert world.plan("run_2").conflicts == ()

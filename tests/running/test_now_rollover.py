@@ -369,7 +369,7 @@ def stopped(root, number, kill):
 def test_one_that_stops_or_fails_at_any_step_loses_and_doubles_nothing(tmp_path, kill):
     number = 2 if kill else 17
     while stopped(tmp_path / str(number), number, kill) != 0:
-        number += 1 if SOAK else 30  # the two together meet every fifteenth step
+        number += 1 if SOAK else 30  # both cases together stop at every fifteenth step
     assert number > 40
 
 

@@ -723,7 +723,7 @@ def test_diary_and_receipt_of_what_is_accepted_in_part_tell_what_passed(dreaming
     assert len(world.live(MemoryKind.CORE)) == 11
     diary = world.files()["memory/dreams/2026-03-04.md"]
     passed, _, proposed = diary.partition("- The proposal was:\n")
-    assert "- Accepted on 2026-03-04, after the memory had changed: 2 added, changed or ended.\n" in passed
+    assert "- Accepted on 2026-03-04. The memory had changed since. Memories added, changed or ended: 2.\n" in passed
     assert "- Refused: 1 by constitutional.\n" in passed
     assert f"- Refused by constitutional: {kept.id}: " in passed
     assert f"- Archived: {ended.id}: it is over" in proposed

@@ -209,7 +209,7 @@ def test_one_that_is_stopped_at_any_step_comes_to_the_same(tmp_path, edited):
     shutil.copytree(world.scratch.root, pristine)
     number = begun = 1 + 20 * edited
     while stopped(world, pristine, number, edited) == KILLED:
-        number += 1 if SOAK else 40  # the two together meet every twentieth step
+        number += 1 if SOAK else 40  # both cases together stop at every twentieth step
     assert number > begun + 15
 
 
