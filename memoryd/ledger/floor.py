@@ -58,7 +58,7 @@ _BEFORE = 16  # characters before a word in which the end of the preceding sente
 _SEPARATORS = re.compile(r"[.,:'’\u202f\u00a0 ]")  # noqa: RUF001
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u202f\u00a0 ]\d{3})+")  # noqa: RUF001
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|º|ª)", re.IGNORECASE)
-_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
+_MEASURE = re.compile(r"(?<!\d)(\d{1,20}(?:[.,]\d{1,20}){0,8})([^\W\d_]+)")
 # The angle brackets are here because `neutralize` writes a tag with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
 _GERMAN = re.compile(
@@ -74,8 +74,8 @@ _FORTNIGHT = 14  # days; a weekday can mean a date that is at most this far away
 _WEEKDAYS = [re.compile("|".join(names.split())) for names in list_words("weekdays")]
 _NOON = 12  # o'clock
 _HALF_PAST = re.compile(
-    r"(?<=half past )\w+|\w+(?=(?: heures?)? (?:y media|e meia|e mezza|et demie?)\b)"
-    r"|[一二三四五六七八九十\d]+(?=点半|時半)"
+    r"(?<=half past )\w+|\b\w{1,20}(?=(?: heures?)? (?:y media|e meia|e mezza|et demie?)\b)"
+    r"|(?<![一二三四五六七八九十\d])[一二三四五六七八九十\d]{1,4}(?=点半|時半)"
 )
 _HALF_TO = re.compile(r"\b(?:halb|half) (?!past)(\w+)")
 _LONGEST_NAME = 4  # words

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from memoryd.ledger.floor import Material, TokenKind, find_tokens, list_missing, writes_nouns_large
+from memoryd.ledger.floor import Material, Token, TokenKind, find_tokens, list_missing, writes_nouns_large
 
 DAY = date(2025, 3, 4)  # a Tuesday
 
@@ -249,3 +249,8 @@ def test_german_nouns_are_no_names_unless_two_stand_together():
 
 def test_a_long_line_of_signs_is_read_in_one_go():
     assert find_tokens("~+" * 50_000) == []
+
+
+@pytest.mark.parametrize("sign", ["a", "1", "点", "1,"])
+def test_a_long_word_is_read_in_one_go(sign):
+    assert not Material(sign * 50_000, DAY).has(Token(TokenKind.NUMBER, "6:30"))
