@@ -75,7 +75,7 @@ class Keeper:
     journal: Journal = field(init=False)
     found: list[str] = field(default_factory=list)  # damage that is not in an alarm yet
     is_asked: bool = False  # True: the next call of `keep` compares everything, also if today's copy is there
-    erase_index: Callable[[str], None] = lambda _agent_id: None  # the index of an agent, which is then made again
+    erase_index: Callable[[str], None] = lambda _agent_id: None  # for an agent; it is rebuilt
     _seq: int = 0  # number of the last change that the journal has
     _is_behind: bool = False  # True: the database was lost or older than its journal at this start, or is a backup
 
@@ -325,10 +325,12 @@ class Keeper:
         # before it is repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
-            is_wrong = self._is_wrong(connection)
-        with sqlite.begin_write(engine, good) as connection:
             # Searches may have found the damaged texts, and removed them from the index.
             stale = query.fetch_column(connection, _UNMARKED, damaged_texts)
+            is_wrong = self._is_wrong(connection)
+        for agent_id in stale:  # before the repair too: after it, nothing would show that the index lacks a text
+            self.erase_index(agent_id)
+        with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
             if is_wrong:

@@ -19,6 +19,7 @@ from memoryd.database.library import load_library
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
+from memoryd.index.database import Index
 from memoryd.interfaces import backup
 from memoryd.running import queueing
 from memoryd.running.core_watch import CoreWatch
@@ -107,6 +108,32 @@ def test_flipped_bits_are_repaired_and_told_as_soon_as_asked_on_the_day_of_a_cop
     assert (facts(scratch), scratch.query("SELECT text FROM turn")) == before
     assert scratch.json("search", old.decode()) == hits
     assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+def check(scratch):
+    with in_process(scratch) as app:
+        app.keeper.is_asked = True
+        app.keeper.keep(app.engine, app.settings, app.clock)
+
+
+def test_a_repaired_text_is_found_even_if_memoryd_is_stopped_right_after_the_repair(scratch, monkeypatch):
+    hits = scratch.json("search", "under the blue")
+    flip(scratch, b"under the blue", b"under the flue")
+    scratch.json("search", "under the blue")
+    erase, erased = Index.erase, []
+
+    def erase_once(index, agent_id):
+        erased.append(agent_id)
+        if len(erased) > 1:
+            raise KeyboardInterrupt
+        erase(index, agent_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Index, "erase", erase_once)
+        with pytest.raises(KeyboardInterrupt):
+            check(scratch)
+    assert len(erased) > 1
+    assert scratch.json("search", "under the blue") == hits
 
 
 def test_a_state_folder_that_is_gone_is_told_for_a_day_where_memoryd_has_written_before(scratch):
