@@ -6,8 +6,8 @@ import sys
 
 def _fill_closed() -> None:
     """Give closed standard streams (`>&-`) a place. Otherwise the next file that is opened would get their number."""
-    while os.open(os.devnull, os.O_RDWR) < 3:  # the number after the standard streams
-        pass
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:  # the number after the standard streams
+        os.set_inheritable(number, True)  # noqa: FBT003 - the function takes no names
     given = enumerate((sys.stdin, sys.stdout, sys.stderr))
     sys.stdin, sys.stdout, sys.stderr = (one or os.fdopen(number, "w" if number else "r") for number, one in given)
 

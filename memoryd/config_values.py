@@ -344,8 +344,7 @@ _ESCAPED = re.compile(r"\[([*?\[{}])\]")
 
 def _literal(part: str) -> str | None:
     """Return a part of a path as plain text, or None if it has wildcards."""
-    plain = _ESCAPED.sub("", part)
-    return None if re.search(r"[*?\[]", plain) else _ESCAPED.sub(r"\1", part)
+    return None if re.search(r"[*?\[]", _ESCAPED.sub("", part)) else _ESCAPED.sub(r"\1", part)
 
 
 def split_pattern(pattern: str, workspace: Path) -> tuple[Path, str]:

@@ -91,15 +91,15 @@ def run(call: Call, *, once: bool, wait: timedelta | None) -> None:
         if once:
             done = serving.serve_once(settings, patience)
             text = f"read {count_noun(done['turns'], 'new turn')}, carried out {count_noun(len(done['runs']), 'run')}"
-            told = [f"added the agent {one} for a new project" for one in done["new_agents"]]
-            told += [
+            lines = [f"added the agent {one} for a new project" for one in done["new_agents"]]
+            lines += [
                 f"{one['kind']} of {one['agent_id']} failed: {one['error']} (memoryd job show {one['id']})"
                 for one in done["failed"]
             ]
-            told += [f"ALARM {one['agent'] or one['kind']}: {one['text']} (memoryd status)" for one in done["alarms"]]
+            lines += [f"ALARM {one['agent'] or one['kind']}: {one['text']} (memoryd status)" for one in done["alarms"]]
             for warning in settings.warnings:
                 call.output.print_note(warning)
-            call.output.result(done, "\n".join([text, *left_line(done["left_as_history"]), *told]))
+            call.output.result(done, "\n".join([text, *left_line(done["left_as_history"]), *lines]))
         else:
             ended = serving.serve_forever(settings, relog, patience)
     if not ended:

@@ -94,10 +94,9 @@ def _join_questions(ask: job.Ask, inputs: JointInputs) -> job.Ask:
     material = (*(one for one in other.material if one.id not in shown), *ask.material)
     own = (one for one in other.context if one not in ask.context)
     context = (("summary from", ask.material[0].id), ("facts from", other.material[0].id))
-    told = (ask.instructions, inputs.instructions, other.instructions)
     return replace(
         ask,
-        instructions="\n\n".join(one.strip() for one in told),
+        instructions="\n\n".join(one.strip() for one in (ask.instructions, inputs.instructions, other.instructions)),
         material=material,
         context=(*ask.context, *(one for one in context if one[1] != material[0].id), *own),
     )
