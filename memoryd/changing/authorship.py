@@ -80,13 +80,13 @@ def own_bullets(
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
     """Return those of `texts` (in normal form) that a tool call of the agent contains, from the time `since` on."""
-    calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # read one by one, because a busy day has many
+    calls = query.iterate(connection, _ABOUT_MEMORY, agent_id, since)  # read one by one, because a busy day has many
     return {text for (call,) in calls for text in _holds(_extract_input(call), texts)}
 
 
 def was_saving(connection: Connection, agent_id: str, since: str, until: str) -> bool:
     """Return True if a tool call of the agent names `memoryd save` between two times (UTC, ISO 8601)."""
-    calls = query.run(connection, _SAVING, agent_id, since, since, until, until)
+    calls = query.iterate(connection, _SAVING, agent_id, since, since, until, until)
     return any(_SAVES.search(_ESCAPED.sub(" ", call)) for (call,) in calls)
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from memoryd.changing import guard_check
 from memoryd.changing.guard_check import ACTOR
 from memoryd.changing.writer import Writer
-from memoryd.database import audit, memories, sqlite
+from memoryd.database import audit, memories, query, sqlite
 from memoryd.database.runs import Run
 from memoryd.jobs.job import Done, NothingToDo, Operate
 from memoryd.ledger.audit import AuditStamp
@@ -30,18 +30,18 @@ _NONE = "no two memories have the same text"
 # the oldest; of bullets with the same time, the first in the file.
 _CANDIDATES = (
     "SELECT m.content_hash, m.content, m.constitutional, m.id FROM memory m"
-    " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL"
+    " WHERE m.agent_id = ?1 AND m.kind = ?2 AND m.deleted_at IS NULL"
     " AND m.content_hash IN (SELECT content_hash FROM memory"
-    " WHERE agent_id = :agent AND kind = :kind AND deleted_at IS NULL GROUP BY content_hash HAVING count(*) > 1)"
+    " WHERE agent_id = ?1 AND kind = ?2 AND deleted_at IS NULL GROUP BY content_hash HAVING count(*) > 1)"
     " ORDER BY m.content_hash, m.content, m.constitutional DESC, m.created_at, coalesce(m.position, 0), m.id"
 )
 
 
 def list_duplicates(connection: Connection, agent_id: str, kind: MemoryKind) -> Iterator[tuple[str, str]]:
     """Yield pairs of ids for a kind of memory: a memory to remove, and the one that stays. Protected memories stay."""
-    rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
+    rows = query.fetch_rows(connection, _CANDIDATES, agent_id, str(kind))
     for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
-        yield from ((copy.id, kept.id) for copy in copies if not copy.constitutional)
+        yield from ((copy, kept[-1]) for *_, is_protected, copy in copies if not is_protected)
 
 
 def run(writer: Writer, run: Run) -> Done | NothingToDo:

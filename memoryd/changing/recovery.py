@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
-from memoryd.database.changes import Image, Row
+from memoryd.database.changes import Image
 from memoryd.database.erasure import Forgotten
 from memoryd.database.parts import DAMAGED, find_fault, find_missing, list_lost
 from memoryd.database.schema import OpenedDatabase
@@ -218,7 +219,7 @@ class Keeper:
         copies.
         """
         # If a part is lost, other reads fail. The inspection says what to do.
-        if sqlite.read(engine, lambda connection: list_lost(connection.exec_driver_sql)):
+        if sqlite.read(engine, lambda connection: list_lost(partial(query.iterate, connection))):
             self._try(engine, clock.text(), self.inspect)
             return
         copies = backups.list_copies(self.state_dir)
@@ -291,7 +292,7 @@ class Keeper:
             return False
 
     def _is_wrong(self, connection: Connection) -> bool:
-        kinds = {kind for kind, _ in find_missing(connection.exec_driver_sql)}
+        kinds = {kind for kind, _ in find_missing(partial(query.iterate, connection))}
         return "trigger" in kinds or bool(self._find_wrong(connection))
 
     def _inspect_journals(self, engine: Engine, _now: str) -> list[str]:
@@ -435,7 +436,7 @@ def _find_erasing(later: list[Entry] | None, lines: list[Entry], *, is_unknown: 
     return dict.fromkeys(kinds or (ERASING if is_unknown else ()), erased)
 
 
-def _list_rows(lines: Iterable[Entry], table: str) -> list[Row]:
+def _list_rows(lines: Iterable[Entry], table: str) -> list[dict[str, Any]]:
     return [row for name, _, row in changes.list_images(lines) if name == table and row is not None]
 
 
@@ -466,7 +467,7 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
 
 def _read_right(
     connection: Connection, base: int, lines: list[Entry], *, is_alike: bool
-) -> dict[tuple[str, str], Row | None]:
+) -> dict[tuple[str, str], dict[str, Any] | None]:
     """Return the rows that changed after `base` or differ from the attached copy, by table and JSON of the key."""
     images = changes.fit_tables(connection, changes.list_images(lines))
     images += changes.read_since(connection, lines[-1]["seq"] if lines else base)  # not in the journal yet
@@ -524,7 +525,7 @@ def _mend_indexes(engine: Engine) -> list[str]:
     if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") != ["ok"]:
         sqlite.write(engine, query.run, "REINDEX")
         found.append("the indexes of the database were damaged and were rebuilt")
-    if fault := sqlite.read(engine, lambda connection: find_fault(connection.exec_driver_sql)):
+    if fault := sqlite.read(engine, lambda connection: find_fault(partial(query.iterate, connection))):
         raise StateError(f"the database {fault}", str(engine.url.database), "restart memoryd, which restores it")
     return found
 

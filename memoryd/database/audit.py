@@ -70,7 +70,7 @@ def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str)
 
     The new state gets a new salt. With the old salt, a guess of the old text could be verified.
     """
-    row = query.run(connection, "SELECT * FROM memory WHERE rowid = ?", rowid).mappings().one()
+    row = query.fetch_mappings(connection, "SELECT * FROM memory WHERE rowid = ?", rowid)[0]
     memory = replace(memories.of_row(row), salt=secrets.token_hex(16))
     state = to_json(memory)
     memories.write(connection, [memory])
@@ -100,7 +100,7 @@ def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, st
         'SELECT a.memory_id, c.sha256, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
         " WHERE a.agent_id = ? AND c.text IS NOT NULL ORDER BY a.id"
     )
-    return ((row[0], row[1], row[2]) for row in query.run(connection, sql, agent_id))
+    return ((row[0], row[1], row[2]) for row in query.iterate(connection, sql, agent_id))
 
 
 def last_of(connection: Connection, agent_id: str) -> int:
@@ -116,7 +116,7 @@ def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
 
 def read_entries(connection: Connection, agent_id: str) -> Iterator[AuditEntry]:
     """Return an agent's audit entries, in order. They are read from the database while the caller iterates."""
-    rows = query.run(connection, f"SELECT {AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
+    rows = query.iterate(connection, f"SELECT {AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     return (AuditEntry(*row) for row in rows)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import query
+from memoryd.database.reads import Row
 
 # Each table with its primary key. The order matters for writing: an agent comes before its rows.
 JOURNALED: Mapping[str, tuple[str, ...]] = {
@@ -26,7 +27,6 @@ _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
 _IN_BOTH = "SELECT name FROM pragma_table_info(?1, 'main') INTERSECT SELECT name FROM pragma_table_info(?1, 'good')"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LASTING = frozenset({"agent", "memory", "audit", "content"})  # no row of these tables is ever deleted
-Row = dict[str, Any]
 Image = tuple[str, list[Any], Row | None]  # table, primary key, and the row; the row is None if it was deleted
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 
 from memoryd.database import audit, query, runs, texts
 from memoryd.database.turns import FORGOTTEN
@@ -202,11 +202,11 @@ def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
     `rowid` is the row of the turn, and `old` is its text before the removal.
     """
     _set(connection, "turn", {"withheld": FORGOTTEN}, "rowid = ?", rowid)
-    row = query.run(connection, f"{_TURNS} WHERE t.rowid = ?", rowid).mappings().one()
+    row = query.fetch_mappings(connection, f"{_TURNS} WHERE t.rowid = ?", rowid)[0]
     _keep_keys(connection, [(row, old, row["text"])])
 
 
-def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str]]) -> None:
+def _keep_keys(connection: Connection, cuts: Iterable[tuple[dict[str, Any], str, str]]) -> None:
     """Store the keys of forgotten texts. `cuts` are (row of the turn, text before, text after).
 
     A record without an id gets another identity if its bytes change. Then only the key recognises its text. For a NOW

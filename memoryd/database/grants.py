@@ -76,7 +76,7 @@ def list_reads(connection: Connection, grant: Grant) -> list[dict[str, str]]:
         "SELECT a.at, a.actor, json_extract(c.text, '$.read') AS read FROM audit a JOIN content c"
         " ON c.sha256 = a.\"after\" WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'read' ORDER BY a.id"
     )
-    return [dict(row) for row in query.fetch_mappings(connection, sql, grant.agent_id, chain.GRANT + grant.id)]
+    return query.fetch_mappings(connection, sql, grant.agent_id, chain.GRANT + grant.id)
 
 
 def _note(connection: Connection, grant: Grant, operation: str, actor: str, now: str, state: str) -> None:

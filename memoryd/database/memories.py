@@ -1,11 +1,11 @@
 """Read and write memories as rows. They are written in batches, in the caller's transaction."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 
 from memoryd.database import query
 from memoryd.errors import StateError
@@ -28,7 +28,7 @@ _IN_FILE = "position IS NULL, position, created_at, id"
 _WRITE = query.make_upsert("memory", COLUMNS, "id", kept=("agent_id", "kind"))
 
 
-def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
+def of_row(row: dict[str, Any]) -> Memory:
     """Return the memory that a row with all columns holds."""
     values = {name: row[name] for name in COLUMNS} | {name: tuple(json.loads(row[name])) for name in _LISTS}
     values |= {"kind": MemoryKind(row["kind"]), "constitutional": bool(row["constitutional"])}
@@ -36,7 +36,7 @@ def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
     return Memory(**values | {"sources": sources_from_json(row["sources"]), "ended_as": ended_as})
 
 
-def is_sound(row: Mapping[str, Any] | RowMapping) -> bool:
+def is_sound(row: dict[str, Any]) -> bool:
     """Return False for a damaged row. The next check of the database repairs it, so readers leave it out."""
     try:
         return bool(of_row(row))
@@ -44,7 +44,7 @@ def is_sound(row: Mapping[str, Any] | RowMapping) -> bool:
         return False
 
 
-def of_sound_rows(rows: Iterable[Mapping[str, Any]]) -> list[Memory]:
+def of_sound_rows(rows: Iterable[dict[str, Any]]) -> list[Memory]:
     """Return the memories that rows with all columns hold, without those of damaged rows."""
     return [of_row(row) for row in rows if is_sound(row)]
 

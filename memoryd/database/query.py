@@ -6,42 +6,62 @@ The values follow the statement one by one. A list or a tuple is passed as JSON,
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database.library import load_library
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from sqlalchemy import Connection, CursorResult, RowMapping
-
-
-def run(connection: Connection, sql: str, *values: object) -> CursorResult[*tuple[Any, ...]]:
-    """Run a statement; return SQLAlchemy's result object."""
-    given = tuple(json.dumps(one) if isinstance(one, list | tuple) else one for one in values)
-    return connection.exec_driver_sql(sql, given)
+    from sqlalchemy import Connection
 
 
-def fetch_rows(connection: Connection, sql: str, *values: object, most: int | None = None) -> Sequence[Any]:
-    """Return the rows as tuples, at most `most` of them, without SQLAlchemy's result object, which is slow.
-
-    Raises:
-        DBAPIError: the statement failed; the error has the same class as in `run`.
-    """
+@contextmanager
+def _execute(connection: Connection, sql: str, values: tuple[object, ...]) -> Iterator[Any]:
+    """Give the driver's cursor after the statement. SQLAlchemy's result object takes longer than a small query."""
     given = tuple(json.dumps(one) if isinstance(one, list | tuple) else one for one in values)
     try:
         with closing(connection.connection.cursor().execute(sql, given)) as cursor:
-            return list(cursor if most is None else cursor.fetchmany(most))
+            yield cursor
     except load_library().Error as error:
         from sqlalchemy.exc import DBAPIError
 
         raise DBAPIError.instance(sql, given, error, load_library().Error) from error
 
 
-def fetch_mappings(connection: Connection, sql: str, *values: object) -> Sequence[RowMapping]:
+def run(connection: Connection, sql: str, *values: object) -> int:
+    """Run a statement; return the number of rows that it changed.
+
+    Raises:
+        DBAPIError: the statement failed. All functions here raise it.
+    """
+    with _execute(connection, sql, values) as cursor:
+        return int(cursor.rowcount)
+
+
+def iterate(connection: Connection, sql: str, *values: object) -> Iterator[Any]:
+    """Yield the rows as tuples; each is read from the database when the caller asks for it."""
+    with _execute(connection, sql, values) as cursor:
+        yield from cursor
+
+
+def fetch_rows(connection: Connection, sql: str, *values: object, most: int | None = None) -> list[Any]:
+    """Return the rows as tuples, at most `most` of them."""
+    with _execute(connection, sql, values) as cursor:
+        return list(cursor if most is None else cursor.fetchmany(most))
+
+
+def fetch_mappings(connection: Connection, sql: str, *values: object) -> list[dict[str, Any]]:
     """Return all rows as mappings from column names to values."""
-    return run(connection, sql, *values).mappings().all()
+    with _execute(connection, sql, values) as cursor:
+        names = [one[0] for one in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def fetch_mapping(connection: Connection, sql: str, *values: object) -> dict[str, Any] | None:
+    """Return the first row as a mapping; None if there is no row."""
+    return next(iter(fetch_mappings(connection, sql, *values)), None)
 
 
 def fetch_column(connection: Connection, sql: str, *values: object) -> list[Any]:
@@ -92,4 +112,4 @@ def change_each(connection: Connection, sql: str, values: Iterable[tuple[object,
 
 def change_one(connection: Connection, sql: str, *values: object) -> bool:
     """Run a statement that changes rows; return True if it changed exactly one row."""
-    return run(connection, sql, *values).rowcount == 1
+    return run(connection, sql, *values) == 1

@@ -22,8 +22,8 @@ def read_result(connection: Connection, endpoint: str, model: str, version: str)
         "SELECT true_right, true_asked, false_right, false_asked, tested_at FROM reader"
         " WHERE endpoint = ? AND model = ? AND version = ?"
     )
-    row = query.run(connection, sql, endpoint, model, version).first()
-    return None if row is None else CalibrationResult(Fitness(*row[:4]), row[4])
+    rows = query.fetch_rows(connection, sql, endpoint, model, version)
+    return CalibrationResult(Fitness(*rows[0][:4]), rows[0][4]) if rows else None
 
 
 def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: CalibrationResult) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from sqlalchemy import RowMapping
     from sqlmodel import Session
 
     from memoryd.config import Settings
@@ -368,7 +367,7 @@ _STORED_AS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def build_turn(row: Mapping[str, Any] | RowMapping) -> StoredTurn:
+def build_turn(row: Row) -> StoredTurn:
     """Return the turn of a row with the columns in `STORED`."""
     return StoredTurn(
         *(_STORED_AS[name](row[name]) if name in _STORED_AS else row[name] for name in StoredTurn._fields)

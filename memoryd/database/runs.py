@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, RowMapping
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
 
@@ -80,7 +80,7 @@ def _change(
     return query.change_one(connection, sql, *values, run.id, run.fence, tuple(states))
 
 
-def _run(row: RowMapping) -> Run:
+def _run(row: dict[str, Any]) -> Run:
     return Run(**{name: row[name] for name in _FIELDS} | {"options": json.loads(row["options"])})
 
 
@@ -384,7 +384,7 @@ def prune(connection: Connection, before: str) -> int:
         " NOT IN (SELECT run_id FROM spend UNION SELECT coalesce(run_id, '') FROM watermark"
         " UNION SELECT run_id FROM intent)"
     )
-    return query.run(connection, sql, before).rowcount
+    return query.run(connection, sql, before)
 
 
 def keep_refused(engine: Engine, run: Run, text: str) -> None:

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -92,8 +93,9 @@ def mend(engine: Engine, now: str) -> list[str]:
     with sqlite.begin_write(engine) as connection:
         if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
             alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
-        foreign = ", ".join(parts.name_parts(parts.find_foreign(connection.exec_driver_sql)))
-        missing = ", ".join(name for kind, name in parts.find_missing(connection.exec_driver_sql) if kind == "index")
+        execute = partial(query.iterate, connection)
+        foreign = ", ".join(parts.name_parts(parts.find_foreign(execute)))
+        missing = ", ".join(name for kind, name in parts.find_missing(execute) if kind == "index")
     named = [f"the database has parts that differ from memoryd's schema: {foreign}"] * bool(foreign)
     named += [f"the database has rows that these indexes forbid: {missing}"] * bool(missing)
     alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
@@ -106,19 +108,20 @@ def mend_parts(connection: Connection, *kinds: str) -> list[str]:
     An index that the rows do not allow stays missing.
     """
     found, made = [], []
-    for (kind, name), sql in parts.find_foreign(connection.exec_driver_sql).items():
+    execute = partial(query.iterate, connection)
+    for (kind, name), sql in parts.find_foreign(execute).items():
         if kind == "trigger" and "\ufffd" not in name:  # one whose name is not UTF-8 stays, and an alarm names it
             for statement in (*_LOWER, 'DROP TRIGGER main."{}"'.format(name.replace('"', '""'))):
-                connection.exec_driver_sql(statement)
+                query.run(connection, statement)
             found.append(f"trigger {name!r} is not memoryd's and was removed: {sql}")
-    for (kind, name), sql in parts.find_missing(connection.exec_driver_sql).items():
+    for (kind, name), sql in parts.find_missing(execute).items():
         if kind in kinds:
             with suppress(IntegrityError):
-                connection.exec_driver_sql(f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
-                connection.exec_driver_sql(sql)
+                query.run(connection, f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
+                query.run(connection, sql)
                 made.append(f"{kind} {name!r}")
     if any("turn_text" in one for one in made):
-        connection.exec_driver_sql(_RECOUNT)
+        query.run(connection, _RECOUNT)
     return [*found, *[f"missing in the database and rebuilt: {', '.join(sorted(made))}"] * bool(made)]
 
 

@@ -52,13 +52,11 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
         sql = f"SELECT {_COUNTED} FROM spend WHERE run_id = ?"  # noqa: S608
         if query.fetch_number(connection, sql, wanted.run_id) + wanted.tokens > per_run:
             return "run_tokens"
-        result = query.run(
-            connection,
+        sql = (
             "INSERT INTO spend (run_id, agent_id, endpoint, day, at, reserved, how)"
-            " VALUES (?, ?, ?, ?, ?, ?, 'reserved')",
-            *astuple(wanted),
+            " VALUES (?, ?, ?, ?, ?, ?, 'reserved') RETURNING id"
         )
-        return int(result.lastrowid)
+        return query.fetch_number(connection, sql, *astuple(wanted))
 
 
 def settle(connection: Connection, reservation: int, spent: SpentTokens, how: str) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 
 from memoryd.database import packing, query
 
@@ -23,7 +23,7 @@ _SESSIONS = (
 )
 
 
-def list_last(connection: Connection, agent_id: str, most: int) -> Sequence[RowMapping]:
+def list_last(connection: Connection, agent_id: str, most: int) -> Sequence[dict[str, Any]]:
     """List an agent's last own sessions that have ended or have a summary, newest first, each with its summary."""
     sql = (
         f"{_SESSIONS} AND (s.parent_id IS NULL OR s.format = 'now') AND (s.state = 'ended' OR t.summary <> '')"
@@ -32,19 +32,19 @@ def list_last(connection: Connection, agent_id: str, most: int) -> Sequence[RowM
     return query.fetch_mappings(connection, sql, agent_id, most)
 
 
-def list_unfiled(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
+def list_unfiled(connection: Connection, agent_id: str) -> Sequence[dict[str, Any]]:
     """List the ended sessions of NOW files that are not in the archive yet, oldest first."""
     sql = f"{_SESSIONS} AND s.format = 'now' AND s.state = 'ended' AND s.turns > 0 AND t.told IS NULL"
     return query.fetch_mappings(connection, f"{sql} ORDER BY s.last_turn_at", agent_id)
 
 
-def list_some(connection: Connection, agent_id: str, session_ids: Collection[str]) -> Sequence[RowMapping]:
+def list_some(connection: Connection, agent_id: str, session_ids: Collection[str]) -> Sequence[dict[str, Any]]:
     """List those of an agent's sessions that have one of these ids, each with its summary."""
     sql = f"{_SESSIONS} AND s.id IN (SELECT value FROM json_each(?)) ORDER BY s.last_turn_at"  # noqa: S608
     return query.fetch_mappings(connection, sql, agent_id, list(session_ids))
 
 
-def list_changed(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
+def list_changed(connection: Connection, agent_id: str) -> Sequence[dict[str, Any]]:
     """List the sessions whose summary has changed since the files of the last sessions were written."""
     return query.fetch_mappings(connection, f"{_SESSIONS} AND t.told IS NOT NULL AND t.told IS NOT t.run_id", agent_id)
 
@@ -95,9 +95,9 @@ def list_versions(connection: Connection, session_id: str) -> list[dict[str, Any
         " plain(CAST(t.earlier AS BLOB), NULL)"
         " FROM session_summary t JOIN session s ON s.id = t.session_id WHERE t.session_id = ?"
     )
-    found = query.run(connection, sql, session_id).first()
-    if found is None:
+    if not (rows := query.fetch_rows(connection, sql, session_id)):
         return []
+    (found,) = rows
     earlier = json.loads(found[-1] or "[]")
     earlier = earlier if isinstance(earlier, list) else [earlier]  # memoryd 0.1.0 stored only one
     return [_NONE | one for one in (dict(zip(_COLUMNS, found, strict=False)), *earlier)]

@@ -120,7 +120,7 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
         return []
     quoted = ", ".join(f'{_express_column(table, name, there)} AS "{name}"' for name in wanted)
     sql = f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}'  # noqa: S608
-    return [dict(row) for row in query.fetch_mappings(connection, sql, *values)]
+    return query.fetch_mappings(connection, sql, *values)
 
 
 def _express_column(table: str, name: str, there: set[str]) -> str:
@@ -133,7 +133,7 @@ def _express_column(table: str, name: str, there: set[str]) -> str:
 
 def list_columns(connection: Connection, table: str) -> set[str]:
     """Return the names of a table's columns, including computed ones; empty if there is no such table."""
-    return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_xinfo("{table}")')}  # the computed as well
+    return {row[1] for row in query.fetch_rows(connection, f'PRAGMA table_xinfo("{table}")')}  # the computed as well
 
 
 def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any], now: str) -> bool:
@@ -189,7 +189,7 @@ def list_intents(engine: Engine) -> list[str]:
 def rename_session(engine: Engine, old: str, new: str) -> None:
     """Rename a session in all tables, in one transaction."""
     with sqlite.begin_write(engine) as connection:
-        connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        query.run(connection, "PRAGMA defer_foreign_keys = ON")
         for table, kinds in COLUMNS.items():
             there = list_columns(connection, table)
             for name in (name for name, kind in kinds.items() if kind is ColumnKind.SESSION and name in there):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, RowMapping
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, reads, sqlite
 from memoryd.database.packing import pack_id
@@ -88,13 +88,13 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
     query.change_each(connection, sql, rows)
 
 
-def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
+def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> reads.Row | None:
     """Return a turn whose missing text may still be restored; None if there is none."""
     sql = (
         "SELECT id, session_id, seq, withheld FROM turn WHERE agent_id = ? AND record_key = key_of(?) AND part = ?"
         " AND withheld NOT IN (?, ?)"
     )
-    return query.run(connection, sql, agent_id, record_id, part, FORGOTTEN, EXPIRED).mappings().first()
+    return query.fetch_mapping(connection, sql, agent_id, record_id, part, FORGOTTEN, EXPIRED)
 
 
 def find_withheld(connection: Connection, why: str) -> set[int]:
@@ -102,7 +102,7 @@ def find_withheld(connection: Connection, why: str) -> set[int]:
     return set(query.fetch_column(connection, "SELECT id FROM turn WHERE withheld = ?", why))
 
 
-def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
+def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[reads.Row]:
     """Return turns with their places in their transcripts, by id."""
     sql = (
         "SELECT t.id, t.agent_id, t.record_id, t.part, t.kind, t.first_byte, t.last_byte, t.sha256, t.transcript_id,"
@@ -132,13 +132,13 @@ def retract_record(connection: Connection, agent_id: str, session_id: str, recor
         f"UPDATE turn SET text = '', tokens = NULL, withheld = ?5 WHERE {own}"  # noqa: S608
         " AND (text <> '' OR withheld IN ('unscanned', 'lost'))"
     )
-    return query.run(connection, sql, *given, RETRACTED).rowcount
+    return query.run(connection, sql, *given, RETRACTED)
 
 
 def resume_record(connection: Connection, agent_id: str, record_id: str) -> int:
     """Mark the turns of a retracted record so that their texts are read and scanned again; return their number."""
     sql = f"UPDATE turn SET withheld = 'unscanned' WHERE {_OF_RECORD} AND withheld = ?4"  # noqa: S608
-    return query.run(connection, sql, agent_id, record_id, f"{record_id}\x7f", RETRACTED).rowcount
+    return query.run(connection, sql, agent_id, record_id, f"{record_id}\x7f", RETRACTED)
 
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
@@ -247,12 +247,12 @@ def read_watermark(connection: Connection, session_id: str, consumer: str) -> in
     return query.fetch_number(connection, sql, session_id, consumer)
 
 
-def session_row(connection: Connection, session_id: str) -> RowMapping | None:
+def session_row(connection: Connection, session_id: str) -> reads.Row | None:
     """Return one session's row; None if there is none."""
-    return query.run(connection, "SELECT * FROM session WHERE id = ?", session_id).mappings().first()
+    return query.fetch_mapping(connection, "SELECT * FROM session WHERE id = ?", session_id)
 
 
-def transcripts_of(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
+def transcripts_of(connection: Connection, agent_id: str) -> Sequence[reads.Row]:
     """Return the rows of an agent's cursors."""
     return query.fetch_mappings(connection, "SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", agent_id)
 
@@ -271,7 +271,7 @@ def list_paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
 
 def agent_seen_at(connection: Connection, agent_id: str) -> str:
     """Return when an agent was first seen (UTC, ISO 8601)."""
-    return str(query.run(connection, "SELECT seen_at FROM agent WHERE id = ?", agent_id).scalar_one())
+    return str(query.fetch_text(connection, "SELECT seen_at FROM agent WHERE id = ?", agent_id))
 
 
 def build_sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
@@ -281,4 +281,4 @@ def build_sources(connection: Connection, session_id: str, seqs: Iterable[int]) 
         " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
         " WHERE t.session_id = ? AND t.seq IN (SELECT value FROM json_each(?)) ORDER BY t.seq"
     )
-    return tuple(source_of(dict(row)) for row in query.fetch_mappings(connection, sql, session_id, sorted(set(seqs))))
+    return tuple(source_of(row) for row in query.fetch_mappings(connection, sql, session_id, sorted(set(seqs))))

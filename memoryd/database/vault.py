@@ -106,7 +106,7 @@ def mend(connection: Connection, good: str, ids: Sequence[int]) -> int:
         " AND plain(CAST(main.turn.text AS BLOB), main.turn.text_crc) = ''"
         " AND plain(CAST(g.text AS BLOB), g.text_crc) <> ''"
     )
-    return query.run(connection, sql, DAMAGED, list(ids)).rowcount
+    return query.run(connection, sql, DAMAGED, list(ids))
 
 
 def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:

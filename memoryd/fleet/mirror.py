@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Engine, RowMapping
+from sqlalchemy import Engine
 
 from memoryd.clock import Clock, text_of
 from memoryd.config import Settings
@@ -99,7 +99,7 @@ class Mirror:
         self.moving = {row["id"] for row in rows if row["finished_at"] is None or row["state"] == runs.PROPOSED}
         return len(changed)
 
-    def _write(self, known: dict[str, int], rows: Sequence[RowMapping], digests: dict[str, int]) -> None:
+    def _write(self, known: dict[str, int], rows: Sequence[dict[str, Any]], digests: dict[str, int]) -> None:
         host = self.database.host
         values = [(host, *(row[name] for name in COLUMNS), digests[row["id"]]) for row in rows]
         with self.database.begin() as connection, connection.cursor() as cursor:
@@ -118,7 +118,7 @@ class Mirror:
         self.told = told
 
 
-def compute_digest(row: RowMapping) -> int:
+def compute_digest(row: dict[str, Any]) -> int:
     """Return a number that changes when a mirrored column changes."""
     data = json.dumps([row[name] for name in COLUMNS]).encode()
     return int.from_bytes(hashlib.sha256(data).digest()[:8], signed=True)

@@ -10,11 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeVar, cast
-
-from sqlalchemy import RowMapping
 
 from memoryd.files.ranges import Handle, Stat
 from memoryd.transcripts import lines as splitting
@@ -101,7 +99,7 @@ _COLUMNS = [one.name for one in fields(Cursor)]
 _COLUMNS = _COLUMNS[: _COLUMNS.index("skipped")]
 
 
-def from_row(row: Mapping[str, Any] | RowMapping) -> Cursor:
+def from_row(row: dict[str, Any]) -> Cursor:
     """Return the cursor of a row. Its file is not opened yet."""
     known = {name: value for name, value in row.items() if name != "skipped"}
     skipped = json.loads(row["skipped"])

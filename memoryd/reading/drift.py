@@ -8,11 +8,12 @@ counted by name, so this check reads no transcript.
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import Engine, RowMapping
+from sqlalchemy import Engine
 
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import alarms, query, sqlite
+from memoryd.database.reads import Row
 from memoryd.files.log import Log
 from memoryd.transcripts.format import DRIFTED, Reader
 from memoryd.transcripts.registry import FORMATS, WHOLE
@@ -39,12 +40,14 @@ def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
         found = {
             name: _describe(reader, [row for row in rows if row["format"] == name]) for name, reader in _READERS.items()
         }
+        known = sqlite.read(engine, alarms.list_open)
+        is_open = {one.subject for one in known if (one.kind, one.agent_id) == (KIND, agent.id)}
         for subject, text in {**found, "": _describe_unread(rows)}.items():
-            if alarms.set_alarm(engine, KIND, text, clock.text(), agent.id, subject):
+            if (text or subject in is_open) and alarms.set_alarm(engine, KIND, text, clock.text(), agent.id, subject):
                 log.error("alarm", kind=KIND, agent=agent.id, subject=subject, text=text)
 
 
-def _describe(reader: Reader, rows: Sequence[RowMapping]) -> str | None:
+def _describe(reader: Reader, rows: Sequence[Row]) -> str | None:
     """Return what is not understood in the newest transcripts of a format, as text for people.
 
     It is None if everything is understood.
@@ -66,7 +69,7 @@ def _describe(reader: Reader, rows: Sequence[RowMapping]) -> str | None:
     return f"{_name(reader, main)}: no token usage is found in {main['turns']} turns, so the context usage is estimated"
 
 
-def _describe_unread(rows: Sequence[RowMapping]) -> str | None:
+def _describe_unread(rows: Sequence[Row]) -> str | None:
     """Return why the newest transcripts are not read, as text for people; None if all are read."""
     for row in rows:
         if DRIFTED in (row["note"] or ""):
@@ -81,5 +84,5 @@ def _describe_unread(rows: Sequence[RowMapping]) -> str | None:
     return f"the {len(lost)} newest transcripts are skipped, in no known format; what was read before is of {last}"
 
 
-def _name(reader: Reader, row: RowMapping) -> str:
+def _name(reader: Reader, row: Row) -> str:
     return f"{reader.program or reader.name} {row['version'] or 'of an unknown version'}"

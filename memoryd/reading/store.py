@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping
+from sqlalchemy import Connection, Engine
 
 from memoryd.clock import moment_of, text_of
 from memoryd.database import erasure, packing, query, sqlite, turns
@@ -244,8 +244,8 @@ def _is_free(connection: Connection, batches: Sequence[IngestBatch], session_id:
 def _store_cursors(connection: Connection, batch: IngestBatch) -> None:
     for key, cursor in batch.cursors.items():
         row = batch.rows[key] | {"id": cursor.id}
-        stored = query.run(connection, query.make_upsert("transcript", list(row), "id"), *row.values())
-        cursor.id = cursor.id or stored.lastrowid
+        sql = f"{query.make_upsert('transcript', list(row), 'id')} RETURNING id"
+        cursor.id = query.fetch_number(connection, sql, *row.values())
 
 
 def _store_bad(connection: Connection, batch: IngestBatch, now: str, result: StoreResult) -> None:
@@ -311,7 +311,7 @@ def _insert(
             found.withheld, packing.compute_crc(turn.text),
         ))  # fmt: skip
     if rows:
-        connection.exec_driver_sql(turns.INSERT_TURNS, rows)
+        query.change_each(connection, turns.INSERT_TURNS, rows)
         query.change_each(connection, _UPDATE_SESSION, (state.values(now) for state in states.values()))
         result.turns += len(rows)
         result.sessions.update(states)
@@ -452,7 +452,7 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTu
 class _SessionState:
     """Hold a session's row while a batch is added to it."""
 
-    def __init__(self, row: Mapping[str, Any] | RowMapping | None) -> None:
+    def __init__(self, row: dict[str, Any] | None) -> None:
         assert row is not None  # noqa: S101 - the session is created before its first turn
         self.id, self.seq, self.turns = row["id"], row["last_seq"], row["turns"]
         self.gauge = live.Gauge(**json.loads(row["gauge"]))

@@ -11,10 +11,11 @@ of its session when its text is restored.
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 
 from memoryd.counted import count_noun
 from memoryd.database import alarms, sqlite, turns
+from memoryd.database.reads import Row
 from memoryd.database.vault import DAMAGED
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.files.ranges import Handle
@@ -72,9 +73,9 @@ class UnscannedTurns:
             self._try(ready, now)
         self._tell()
 
-    def _try(self, ready: Sequence[RowMapping], now: float) -> None:
+    def _try(self, ready: Sequence[Row], now: float) -> None:
         found: dict[int, FoundTurn | None] = {}
-        documents: dict[str, list[RowMapping]] = {}
+        documents: dict[str, list[Row]] = {}
         for row in ready:
             wait = min(max(FIRST_SECONDS, 2 * self._due.get(row["id"], (0.0, 0.0))[1]), LONGEST_SECONDS)
             self._due[row["id"]] = now + wait, wait
@@ -96,7 +97,7 @@ class UnscannedTurns:
 
     # --- records ---------------------------------------------------------------------------------------------------
 
-    def _read(self, row: RowMapping) -> FoundTurn | None:
+    def _read(self, row: Row) -> FoundTurn | None:
         """Return a turn, read again from its span; None if its bytes have changed or are gone."""
         with self.ingest.files.borrow(Path(row["path"])) as handle:
             if handle.sha256_range(row["first_byte"], row["last_byte"] - row["first_byte"]) != row["sha256"].hex():
@@ -108,7 +109,7 @@ class UnscannedTurns:
         nobody = Cursor(row["agent_id"], row["path"], 0, 0, id=row["transcript_id"], session_id=row["session_id"])
         return FoundTurn(nobody, turn, row["first_byte"], row["last_byte"], row["sha256"])
 
-    def _turn(self, row: RowMapping, handle: Handle) -> Turn | None:
+    def _turn(self, row: Row, handle: Handle) -> Turn | None:
         first, last = row["first_byte"], row["last_byte"]
         if row["kind"] == TurnKind.OVERSIZE:
             begin = handle.read(first, reading.EXCERPT_BYTES)
@@ -124,7 +125,7 @@ class UnscannedTurns:
         same = [turn for turn in found if turn.part == row["part"]]
         return next((turn for turn in same if turn.record_id == row["record_id"]), same[0] if same else None)
 
-    def _store(self, rows: dict[int, RowMapping], found: dict[int, FoundTurn | None]) -> None:
+    def _store(self, rows: dict[int, Row], found: dict[int, FoundTurn | None]) -> None:
         """Store the texts that could be scanned now, and mark turns whose bytes are gone (None) as lost."""
         ingest = self.ingest
         there = {turn_id: one for turn_id, one in found.items() if one is not None}
@@ -145,7 +146,7 @@ class UnscannedTurns:
 
     # --- documents ------------------------------------------------------------------------------------------------
 
-    def _read_anew(self, path: str, rows: Sequence[RowMapping]) -> None:
+    def _read_anew(self, path: str, rows: Sequence[Row]) -> None:
         """Read a document again from its start, so that its turns get their texts; mark missing turns as lost."""
         ingest = self.ingest
         key = rows[0]["agent_id"], path
@@ -182,6 +183,6 @@ def _find(connection: Connection) -> set[int]:
     return turns.find_withheld(connection, store.UNSCANNED) | turns.find_withheld(connection, DAMAGED)
 
 
-def _is_whole(row: RowMapping) -> bool:
+def _is_whole(row: Row) -> bool:
     """Return True if the turn has no span, or is in a file that is rewritten as a whole."""
     return not row["last_byte"] or (row["format"] in registry.DOCUMENTS and row["path"].endswith(".json"))

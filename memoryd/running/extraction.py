@@ -7,11 +7,12 @@ a queued row of the job table, with a key of session and watermark. So a restart
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import Connection, Engine, RowMapping
+from sqlalchemy import Connection, Engine
 
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import memories, profile, query, runs, sqlite, turns
+from memoryd.database.reads import Row
 from memoryd.database.runs import Run
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.facts import CONSUMER, FactsInputs
@@ -59,7 +60,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 
 
 def _may_be_asked_about(
-    connection: Connection, settings: Settings, clock: Clock, row: RowMapping, *, imported: bool = False
+    connection: Connection, settings: Settings, clock: Clock, row: Row, *, imported: bool = False
 ) -> bool:
     # The sessions of subagents are left out, because the agent wrote their instructions, not the user.
     if row["parent_id"] is not None or row["last_seq"] <= turns.read_watermark(connection, row["id"], CONSUMER):
@@ -69,7 +70,7 @@ def _may_be_asked_about(
     return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
 
 
-def _look(connection: Connection, row: RowMapping, upto: int) -> str:
+def _look(connection: Connection, row: Row, upto: int) -> str:
     """Return the state of a session as far as it matters here; if it is unchanged, a new check is useless."""
     unscanned = turns.count_unscanned(connection, row["id"], after=0, upto=row["last_seq"])
     return f"{upto} {row['state']} {unscanned}"
@@ -141,7 +142,7 @@ def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
     return JointInputs(slept, found, sleeping.read_instructions("joint"))
 
 
-def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *, drain: bool) -> FactsInputs | None:
+def _read_inputs(source: GatherContext, row: Row, mark: int, upto: int, *, drain: bool) -> FactsInputs | None:
     """Return the input for the turns after a watermark; None if the first of them is not scanned yet."""
     session_id, agent_id = row["id"], row["agent_id"]
     with sqlite.begin_read(source.engine) as connection:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from sqlalchemy import Engine, RowMapping
+from sqlalchemy import Engine
 
 from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock, moment_of
@@ -186,7 +186,7 @@ class Importer:
 class _OpenImport:
     """Hold one open import with the values of its row."""
 
-    def __init__(self, runner: Runner, row: RowMapping) -> None:
+    def __init__(self, runner: Runner, row: dict[str, Any]) -> None:
         self.runner = runner
         self.run = runs.get_run(runner.engine, row["id"])
         self.agent_id = self.run.agent_id

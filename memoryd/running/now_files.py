@@ -11,13 +11,14 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 
 from memoryd.changing import now_folder
 from memoryd.changing.now_folder import NowSession
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Settings
 from memoryd.database import query, turns
+from memoryd.database.reads import Row
 from memoryd.files import regular
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.job import WriteFile
@@ -129,7 +130,7 @@ def _rests_since(workspace: Path, file: NowSession, late: datetime) -> bool:
         return False
 
 
-def _find_read(connection: Connection, agent_id: str, file: NowSession) -> RowMapping | None:
+def _find_read(connection: Connection, agent_id: str, file: NowSession) -> Row | None:
     """Return the session row of a file if its present content was completely read; otherwise None."""
     session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", regular.compute_digest(file.data))
     row = turns.session_row(connection, session_id) if session_id else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing import ledger_runs
 from memoryd.clock import Clock, text_of
@@ -94,7 +94,7 @@ def key_of(kind: str, session_id: str, mark: int) -> str:
 
 
 def request(
-    engine: Engine, clock: Clock, kind: str, row: RowMapping, trigger: str, *, actor: str = "memoryd", **more: Any
+    engine: Engine, clock: Clock, kind: str, row: dict[str, Any], trigger: str, *, actor: str = "memoryd", **more: Any
 ) -> str | None:
     """Queue a run over a session's turns after its watermark.
 
@@ -110,7 +110,7 @@ def request(
         return queue(connection, clock, kind, row["agent_id"], key, trigger=trigger, actor=actor, **of_session)
 
 
-def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **more: Any) -> str | None:
+def request_by_hand(engine: Engine, clock: Clock, kind: str, row: dict[str, Any], **more: Any) -> str | None:
     """Queue a run over a session's turns for a person. If one waits already, make it due at once and return it."""
     run_id = request(engine, clock, kind, row, "manual", actor="human", **more)
     if run_id is None and (run_id := open_run(engine, kind, row["id"])) is not None:
@@ -125,7 +125,7 @@ def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
         return runs.open_by_key(connection, key_of(kind, session_id, mark))
 
 
-def list_candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:
+def list_candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[dict[str, Any]]:
     """List an agent's own sessions with turns after the watermark of a kind, newest first.
 
     With `ended`, sessions that have ended are included.
