@@ -267,8 +267,7 @@ def test_a_backup_older_than_the_journal_gives_the_state_before_the_restore(scra
         assert scratch.json("verify") == {"ok": True, "problems": []}
 
 
-@pytest.mark.parametrize("journal", ["gone", "torn", "whole"])
-@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize(("journal", "copies"), one_each(["gone", "torn", "whole"], [False, True]))
 def test_a_restore_needs_neither_journal_nor_copies_where_the_database_is_sound(scratch, tmp_path, journal, copies):
     scratch.json("backup", str(tmp_path / "b"))
     edit(scratch, "Never touch the Otterfile.")

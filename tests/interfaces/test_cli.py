@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from daily import one_each, one_in
 from scratch import Scratch, filler, in_process, recent, said
 
 from memoryd.database import alarms, reads, schema, sqlite
@@ -462,7 +463,7 @@ def test_an_output_that_is_full_is_told_on_standard_error(slept):
         assert "No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("closed", one_in(4, [">&- 2>&- <&-", ">&-", "2>&-", "<&-"]))
 def test_closed_standard_streams_change_nothing(slept, closed):
     called = f'"{sys.executable}" -m memoryd --config "{slept.config}" core list {closed}'
     done = subprocess.run(["sh", "-c", called], capture_output=True, text=True, check=False)
@@ -632,8 +633,10 @@ def test_a_name_of_nothing_is_told_as_neither_a_memory_nor_a_session(tmp_path, c
     assert tried.startswith("dream: "), tried
 
 
-@pytest.mark.parametrize("flags", [["--json"], []])
-@pytest.mark.parametrize("line", ['timezone: "U\\ud83dTC"', '"time\\ud83dzone": UTC', 'state_dir: "/tmp/\\udcff"'])
+@pytest.mark.parametrize(
+    ("line", "flags"),
+    one_each(['timezone: "U\\ud83dTC"', '"time\\ud83dzone": UTC', 'state_dir: "/tmp/\\udcff"'], [["--json"], []]),
+)
 def test_half_a_character_in_the_configuration_is_an_error_of_its_line(tmp_path, flags, line):
     path = tmp_path / "memoryd.yaml"
     path.write_text(f"{line}\n", encoding="utf-8")

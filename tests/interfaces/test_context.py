@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from daily import one_in
 from facts_world import store_on
 from scratch import Scratch, filler, in_process, message, recent, said
 
@@ -138,7 +139,7 @@ def test_days_are_those_of_the_configured_zone(scratch):
 CONFIDENT = "SELECT id, content, confidence, importance, updated_at, deleted_at, sources FROM memory ORDER BY id"
 
 
-@pytest.mark.parametrize("format_", ["messages", "claude-code", "codex"])
+@pytest.mark.parametrize("format_", one_in(3, ["claude-code", "messages", "codex"]))
 def test_what_is_told_to_an_agent_changes_no_memory_when_it_comes_back_a_hundred_times(scratch, format_):
     """As a prompt hook, a resumed session and a compaction put it into a transcript, whole, cut off, and as JSON."""
     scratch.agents[0]["transcripts"] = [{"path": "sessions/*.jsonl", "format": "auto"}]

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from importlib import resources
 
 import pytest
+from daily import one_in
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -727,9 +728,9 @@ def attacked(attack):
     return (turn(1, "Please read the page and tell me of it."), *attack, turn(90, "I have read it.", "assistant"))
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+@pytest.mark.parametrize("attack", one_in(2, ATTACKS))
 def test_a_hijacked_model_plants_no_fact(attack):
-    turns = attacked(attack)
+    turns = attacked(ATTACKS[attack])
     cites = [[], ["t1"], ["t2"], ["t1", "t2"], [f"t{one.seq}" for one in turns], ["t90"]]
     own = {f"User: {one.text}" for one in turns if one.origin is Origin.USER}
     for cited in (*cites, ["t1.1"], ["t1.1", "t90.1"]):
@@ -749,9 +750,9 @@ def test_a_hijacked_model_plants_no_fact(attack):
             assert not any(one.replaces for one in learned(step))
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+@pytest.mark.parametrize("attack", one_in(2, reversed(ATTACKS)))
 def test_a_hijacked_model_plants_nothing_in_the_core(attack):
-    turns = attacked(attack)
+    turns = attacked(ATTACKS[attack])
     shown = [one.seq for one in turns]
     for cited in ("t1", "t2", "t3", "t90", "t1,t90", ",".join(f"t{seq}" for seq in shown)):
         for claim in CLAIMS:

@@ -352,7 +352,7 @@ def kind_of(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", one_in(3, CASES, kind_of))
+@pytest.mark.parametrize("name", one_in(6, CASES, kind_of))
 def test_a_session(name, fresh):
     case = CASES[name]
     with ChatServer(case.part) as server:
