@@ -15,7 +15,6 @@ from memoryd.changing.now_folder import NowSession
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Agent, Settings
 from memoryd.database import query, sqlite, turns
-from memoryd.database.reads import Row
 from memoryd.files import durable
 from memoryd.files.workspace import lock_workspace
 from memoryd.tiers import now
@@ -73,7 +72,7 @@ class Captures:
 
 
 def _list_changes(
-    engine: Engine, workspace: Path, row: Row, old: NowSession | None
+    engine: Engine, workspace: Path, row: query.Row, old: NowSession | None
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
     """Yield the changes of a session's file as (name, old bytes, new bytes); none if somebody has edited it."""
     new = _render(engine, row)
@@ -86,7 +85,7 @@ def _list_changes(
             yield old.name, old.data, wanted
 
 
-def _render(engine: Engine, row: Row) -> bytes:
+def _render(engine: Engine, row: query.Row) -> bytes:
     """Return the bytes of a session's whole file."""
     said = sqlite.read(engine, turns.stored_turns, row["id"], main_only=True)
     start, end = row["started_at"] or row["last_turn_at"], row["ended_at"] if row["state"] == "ended" else None

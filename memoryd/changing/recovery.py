@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +218,7 @@ class Keeper:
         copies.
         """
         # If a part is lost, other reads fail. The inspection says what to do.
-        if sqlite.read(engine, lambda connection: list_lost(partial(query.iterate, connection))):
+        if sqlite.read(engine, lambda connection: list_lost(connection.exec_driver_sql)):
             self._try(engine, clock.text(), self.inspect)
             return
         copies = backups.list_copies(self.state_dir)
@@ -292,7 +291,7 @@ class Keeper:
             return False
 
     def _is_wrong(self, connection: Connection) -> bool:
-        kinds = {kind for kind, _ in find_missing(partial(query.iterate, connection))}
+        kinds = {kind for kind, _ in find_missing(connection.exec_driver_sql)}
         return "trigger" in kinds or bool(self._find_wrong(connection))
 
     def _inspect_journals(self, engine: Engine, _now: str) -> list[str]:
@@ -525,7 +524,7 @@ def _mend_indexes(engine: Engine) -> list[str]:
     if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") != ["ok"]:
         sqlite.write(engine, query.run, "REINDEX")
         found.append("the indexes of the database were damaged and were rebuilt")
-    if fault := sqlite.read(engine, lambda connection: find_fault(partial(query.iterate, connection))):
+    if fault := sqlite.read(engine, lambda connection: find_fault(connection.exec_driver_sql)):
         raise StateError(f"the database {fault}", str(engine.url.database), "restart memoryd, which restores it")
     return found
 

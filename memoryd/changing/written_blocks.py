@@ -39,16 +39,13 @@ def find_written_blocks(
     connection: Connection, agent_id: str, path: str, data: bytes, which: str = SLEPT
 ) -> list[WrittenBlock]:
     """Return the blocks of a daily file that runs wrote; `which` is the SQL condition that selects the runs."""
-    rows = query.fetch_rows(
-        connection,
+    sql = (
         'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
         f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
-        f" AND {which} AND c.text IS NOT NULL",
-        agent_id,
-        chain.FILE + path,
+        f" AND {which} AND c.text IS NOT NULL"
     )
     found = []
-    for run_id, session_id, receipt, state in rows:
+    for run_id, session_id, receipt, state in query.fetch_rows(connection, sql, agent_id, chain.FILE + path):
         sha256 = chain.values_of(state).get("appended")
         for item in json.loads(receipt).get("files", ()):
             if item.get("appended") == sha256 and item["path"] == path:
@@ -67,14 +64,13 @@ def find_left_lines(
 
     `found` has the blocks that nobody edited. The author of a line is unknown if its run was rolled back.
     """
-    rows = query.fetch_rows(
-        connection,
+    sql = (
         'SELECT r.id, r.session_id, CASE WHEN (SELECT m."after" FROM audit m WHERE m.agent_id = a.agent_id'  # noqa: S608
         " AND m.memory_id = ? || r.id ORDER BY m.id DESC LIMIT 1) IS NOT NULL THEN ? END,"
         " json_extract(r.receipt, '$.cites') FROM audit a JOIN job_run r ON r.id = a.run_id"
-        f" WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append' AND {SLEPT}",
-        *(chain.RUN, UNKNOWN_ORIGIN, agent_id, chain.FILE + path),
+        f" WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append' AND {SLEPT}"
     )
+    rows = query.fetch_rows(connection, sql, chain.RUN, UNKNOWN_ORIGIN, agent_id, chain.FILE + path)
     whole = {one.run_id for one in found}
     cited = {digest: by for *by, cites in rows if by[0] not in whole for digest in json.loads(cites or "{}")}
     lines, end = [], 0

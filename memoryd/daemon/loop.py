@@ -45,6 +45,7 @@ from memoryd.worker.client import ClosedError
 TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # a fallback for commands that cannot use the control socket
 CHECK_SECONDS = 300.0
+_DAEMON = ("id", "pid", "owner", "version", "started_at", "watching", "watching_note")
 PRUNE_SECONDS = 3600.0
 DISCOVER_SECONDS = 60.0
 CAPTURE_SECONDS = 5.0
@@ -267,14 +268,9 @@ class Loop:
 
     def _note_start(self) -> None:
         with sqlite.begin_write(self.app.engine) as connection:
-            query.run(connection, "DELETE FROM daemon")
-            query.run(
-                connection,
-                "INSERT INTO daemon (id, pid, owner, version, started_at, watching, watching_note)"
-                " VALUES (1, ?, ?, ?, ?, ?, ?)",
-                os.getpid(), owner.name_process(), __version__, self.clock.text(), self.watcher.method,
-                self.watcher.polling_why,
-            )  # fmt: skip
+            sql = query.make_upsert("daemon", _DAEMON, "id")
+            by = owner.name_process(), __version__, self.clock.text()
+            query.run(connection, sql, 1, os.getpid(), *by, self.watcher.method, self.watcher.polling_why)
         self.app.log.info("started", pid=os.getpid(), version=__version__, watching=self.watcher.method)
 
     def _stop(self) -> bool:

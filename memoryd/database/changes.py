@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import query
-from memoryd.database.reads import Row
 
 # Each table with its primary key. The order matters for writing: an agent comes before its rows.
 JOURNALED: Mapping[str, tuple[str, ...]] = {
@@ -27,7 +26,7 @@ _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
 _IN_BOTH = "SELECT name FROM pragma_table_info(?1, 'main') INTERSECT SELECT name FROM pragma_table_info(?1, 'good')"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LASTING = frozenset({"agent", "memory", "audit", "content"})  # no row of these tables is ever deleted
-Image = tuple[str, list[Any], Row | None]  # table, primary key, and the row; the row is None if it was deleted
+Image = tuple[str, list[Any], query.Row | None]  # table, primary key, and the row; the row is None if it was deleted
 
 
 def _trigger(table: str, act: str) -> str:
@@ -84,7 +83,7 @@ def list_untold(connection: Connection, seq: int, lines: Iterable[Mapping[str, A
     return {key for key, number in keyed if number > max(seq, told.get(key, 0))}
 
 
-def read_row(connection: Connection, table: str, key: list[Any], side: str = "") -> Row | None:
+def read_row(connection: Connection, table: str, key: list[Any], side: str = "") -> query.Row | None:
     """Return a row by its primary key; None if there is none.
 
     `side` is the prefix of an attached database, such as `good.`.
@@ -179,7 +178,7 @@ def add_missing_agents(connection: Connection) -> None:
     query.run(connection, f"INSERT INTO agent (id, workspace, enabled, paused, seen_at) {sql}")
 
 
-def is_wrong(table: str, row: Row | None, image: Row | None) -> bool:
+def is_wrong(table: str, row: query.Row | None, image: query.Row | None) -> bool:
     """Return True if a row differs from its image.
 
     Neither the journal nor a copy has the present state of an unfinished run. An image with other columns is of another

@@ -119,6 +119,12 @@ def empty_log(connection: Any, patience_ms: int) -> bool:
     return not busy
 
 
+def read_mappings(cursor: Any) -> list[dict[str, Any]]:
+    """Return the rows of a cursor as mappings from column names to values."""
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
 def as_trouble(error: Exception, what: str, path: Path) -> StateError:
     """Convert an error of SQLite to a StateError for people.
 

@@ -9,12 +9,14 @@ import json
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database.library import load_library
+from memoryd.database.library import load_library, read_mappings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
+
+Row = dict[str, Any]  # by the names of the columns
 
 
 @contextmanager
@@ -52,16 +54,10 @@ def fetch_rows(connection: Connection, sql: str, *values: object, most: int | No
         return list(cursor if most is None else cursor.fetchmany(most))
 
 
-def fetch_mappings(connection: Connection, sql: str, *values: object) -> list[dict[str, Any]]:
+def fetch_mappings(connection: Connection, sql: str, *values: object) -> list[Row]:
     """Return all rows as mappings from column names to values."""
     with _execute(connection, sql, values) as cursor:
-        names = [one[0] for one in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
-
-
-def fetch_mapping(connection: Connection, sql: str, *values: object) -> dict[str, Any] | None:
-    """Return the first row as a mapping; None if there is no row."""
-    return next(iter(fetch_mappings(connection, sql, *values)), None)
+        return read_mappings(cursor)
 
 
 def fetch_column(connection: Connection, sql: str, *values: object) -> list[Any]:

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memoryd.database import packing
-from memoryd.database.library import as_trouble, connect, file_id, load_library
+from memoryd.database.library import as_trouble, connect, file_id, load_library, read_mappings
 from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
@@ -47,9 +47,7 @@ class DatabaseReader:
 
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Return all rows of a query as dictionaries."""
-        cursor = self._connection.execute(sql, values)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return read_mappings(self._connection.execute(sql, values))
 
     def stream(self, sql: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query as tuples, read while the caller iterates."""

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -93,9 +92,8 @@ def mend(engine: Engine, now: str) -> list[str]:
     with sqlite.begin_write(engine) as connection:
         if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
             alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
-        execute = partial(query.iterate, connection)
-        foreign = ", ".join(parts.name_parts(parts.find_foreign(execute)))
-        missing = ", ".join(name for kind, name in parts.find_missing(execute) if kind == "index")
+        foreign = ", ".join(parts.name_parts(parts.find_foreign(connection.exec_driver_sql)))
+        missing = ", ".join(name for kind, name in parts.find_missing(connection.exec_driver_sql) if kind == "index")
     named = [f"the database has parts that differ from memoryd's schema: {foreign}"] * bool(foreign)
     named += [f"the database has rows that these indexes forbid: {missing}"] * bool(missing)
     alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
@@ -108,20 +106,19 @@ def mend_parts(connection: Connection, *kinds: str) -> list[str]:
     An index that the rows do not allow stays missing.
     """
     found, made = [], []
-    execute = partial(query.iterate, connection)
-    for (kind, name), sql in parts.find_foreign(execute).items():
+    for (kind, name), sql in parts.find_foreign(connection.exec_driver_sql).items():
         if kind == "trigger" and "\ufffd" not in name:  # one whose name is not UTF-8 stays, and an alarm names it
             for statement in (*_LOWER, 'DROP TRIGGER main."{}"'.format(name.replace('"', '""'))):
-                query.run(connection, statement)
+                connection.exec_driver_sql(statement)
             found.append(f"trigger {name!r} is not memoryd's and was removed: {sql}")
-    for (kind, name), sql in parts.find_missing(execute).items():
+    for (kind, name), sql in parts.find_missing(connection.exec_driver_sql).items():
         if kind in kinds:
             with suppress(IntegrityError):
-                query.run(connection, f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
-                query.run(connection, sql)
+                connection.exec_driver_sql(f"DROP {kind} IF EXISTS main.{name}")  # an attached copy has the same names
+                connection.exec_driver_sql(sql)
                 made.append(f"{kind} {name!r}")
     if any("turn_text" in one for one in made):
-        query.run(connection, _RECOUNT)
+        connection.exec_driver_sql(_RECOUNT)
     return [*found, *[f"missing in the database and rebuilt: {', '.join(sorted(made))}"] * bool(made)]
 
 

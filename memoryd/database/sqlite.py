@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -106,18 +106,6 @@ def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
         raw.execute("DETACH good")
 
 
-class _TriedError(Exception):
-    """End a trial transaction, so that it is rolled back."""
-
-
-@contextmanager
-def begin_trial(engine: Engine) -> Iterator[Connection]:
-    """Open one write transaction that is always rolled back, to see the effect of a change."""
-    with suppress(_TriedError), begin_write(engine) as connection:
-        yield connection
-        raise _TriedError
-
-
 @contextmanager
 def undo_after(connection: Connection) -> Iterator[None]:
     """Open a savepoint in a write transaction that is always rolled back at its end."""
@@ -126,6 +114,13 @@ def undo_after(connection: Connection) -> Iterator[None]:
         yield
     finally:
         savepoint.rollback()
+
+
+@contextmanager
+def begin_trial(engine: Engine) -> Iterator[Connection]:
+    """Open one write transaction that is always rolled back, to see the effect of a change."""
+    with begin_write(engine) as connection, undo_after(connection):
+        yield connection
 
 
 @contextmanager

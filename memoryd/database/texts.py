@@ -149,15 +149,12 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
     values, there = dict(new), list_columns(connection, table)
     if table == "alarm" and "subject" in new:
         # Two open alarms may differ only in a redacted secret. Only one of them may stay open.
-        query.run(
-            connection,
+        sql = (
             "UPDATE alarm SET cleared_at = ? WHERE rowid = ? AND cleared_at IS NULL AND EXISTS (SELECT 1 FROM alarm o"
             " WHERE o.rowid <> alarm.rowid AND o.cleared_at IS NULL AND o.kind = alarm.kind"
-            " AND o.agent_id = alarm.agent_id AND o.subject = ?)",
-            now,
-            row["rowid"],
-            new["subject"],
+            " AND o.agent_id = alarm.agent_id AND o.subject = ?)"
         )
+        query.run(connection, sql, now, row["rowid"], new["subject"])
     if table == "content":
         values["text"] = None  # a state must match its digest, so a changed state is erased
     if table == "turn" and "text" in new:

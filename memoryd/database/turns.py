@@ -94,7 +94,7 @@ def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: i
         "SELECT id, session_id, seq, withheld FROM turn WHERE agent_id = ? AND record_key = key_of(?) AND part = ?"
         " AND withheld NOT IN (?, ?)"
     )
-    return query.fetch_mapping(connection, sql, agent_id, record_id, part, FORGOTTEN, EXPIRED)
+    return next(iter(query.fetch_mappings(connection, sql, agent_id, record_id, part, FORGOTTEN, EXPIRED)), None)
 
 
 def find_withheld(connection: Connection, why: str) -> set[int]:
@@ -249,7 +249,7 @@ def read_watermark(connection: Connection, session_id: str, consumer: str) -> in
 
 def session_row(connection: Connection, session_id: str) -> reads.Row | None:
     """Return one session's row; None if there is none."""
-    return query.fetch_mapping(connection, "SELECT * FROM session WHERE id = ?", session_id)
+    return next(iter(query.fetch_mappings(connection, "SELECT * FROM session WHERE id = ?", session_id)), None)
 
 
 def transcripts_of(connection: Connection, agent_id: str) -> Sequence[reads.Row]:

@@ -13,7 +13,6 @@ from sqlalchemy import Engine
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import alarms, query, sqlite
-from memoryd.database.reads import Row
 from memoryd.files.log import Log
 from memoryd.transcripts.format import DRIFTED, Reader
 from memoryd.transcripts.registry import FORMATS, WHOLE
@@ -40,14 +39,14 @@ def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
         found = {
             name: _describe(reader, [row for row in rows if row["format"] == name]) for name, reader in _READERS.items()
         }
-        known = sqlite.read(engine, alarms.list_open)
-        is_open = {one.subject for one in known if (one.kind, one.agent_id) == (KIND, agent.id)}
+        is_open = {one[1:4] for one in sqlite.read(engine, alarms.list_open)}
         for subject, text in {**found, "": _describe_unread(rows)}.items():
-            if (text or subject in is_open) and alarms.set_alarm(engine, KIND, text, clock.text(), agent.id, subject):
+            about = KIND, agent.id, subject
+            if (text or about in is_open) and alarms.set_alarm(engine, KIND, text, clock.text(), agent.id, subject):
                 log.error("alarm", kind=KIND, agent=agent.id, subject=subject, text=text)
 
 
-def _describe(reader: Reader, rows: Sequence[Row]) -> str | None:
+def _describe(reader: Reader, rows: Sequence[query.Row]) -> str | None:
     """Return what is not understood in the newest transcripts of a format, as text for people.
 
     It is None if everything is understood.
@@ -69,7 +68,7 @@ def _describe(reader: Reader, rows: Sequence[Row]) -> str | None:
     return f"{_name(reader, main)}: no token usage is found in {main['turns']} turns, so the context usage is estimated"
 
 
-def _describe_unread(rows: Sequence[Row]) -> str | None:
+def _describe_unread(rows: Sequence[query.Row]) -> str | None:
     """Return why the newest transcripts are not read, as text for people; None if all are read."""
     for row in rows:
         if DRIFTED in (row["note"] or ""):
@@ -84,5 +83,5 @@ def _describe_unread(rows: Sequence[Row]) -> str | None:
     return f"the {len(lost)} newest transcripts are skipped, in no known format; what was read before is of {last}"
 
 
-def _name(reader: Reader, row: Row) -> str:
+def _name(reader: Reader, row: query.Row) -> str:
     return f"{reader.program or reader.name} {row['version'] or 'of an unknown version'}"

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from memoryd.counted import count_noun
 from memoryd.database import alarms, sqlite, turns
-from memoryd.database.reads import Row
+from memoryd.database.query import Row
 from memoryd.database.vault import DAMAGED
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.files.ranges import Handle

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Engine
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import memories, profile, query, runs, sqlite, turns
-from memoryd.database.reads import Row
 from memoryd.database.runs import Run
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.facts import CONSUMER, FactsInputs
@@ -60,7 +59,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 
 
 def _may_be_asked_about(
-    connection: Connection, settings: Settings, clock: Clock, row: Row, *, imported: bool = False
+    connection: Connection, settings: Settings, clock: Clock, row: query.Row, *, imported: bool = False
 ) -> bool:
     # The sessions of subagents are left out, because the agent wrote their instructions, not the user.
     if row["parent_id"] is not None or row["last_seq"] <= turns.read_watermark(connection, row["id"], CONSUMER):
@@ -70,7 +69,7 @@ def _may_be_asked_about(
     return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
 
 
-def _look(connection: Connection, row: Row, upto: int) -> str:
+def _look(connection: Connection, row: query.Row, upto: int) -> str:
     """Return the state of a session as far as it matters here; if it is unchanged, a new check is useless."""
     unscanned = turns.count_unscanned(connection, row["id"], after=0, upto=row["last_seq"])
     return f"{upto} {row['state']} {unscanned}"
@@ -142,7 +141,7 @@ def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
     return JointInputs(slept, found, sleeping.read_instructions("joint"))
 
 
-def _read_inputs(source: GatherContext, row: Row, mark: int, upto: int, *, drain: bool) -> FactsInputs | None:
+def _read_inputs(source: GatherContext, row: query.Row, mark: int, upto: int, *, drain: bool) -> FactsInputs | None:
     """Return the input for the turns after a watermark; None if the first of them is not scanned yet."""
     session_id, agent_id = row["id"], row["agent_id"]
     with sqlite.begin_read(source.engine) as connection:

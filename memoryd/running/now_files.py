@@ -18,7 +18,6 @@ from memoryd.changing.now_folder import NowSession
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Settings
 from memoryd.database import query, turns
-from memoryd.database.reads import Row
 from memoryd.files import regular
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.job import WriteFile
@@ -130,7 +129,7 @@ def _rests_since(workspace: Path, file: NowSession, late: datetime) -> bool:
         return False
 
 
-def _find_read(connection: Connection, agent_id: str, file: NowSession) -> Row | None:
+def _find_read(connection: Connection, agent_id: str, file: NowSession) -> query.Row | None:
     """Return the session row of a file if its present content was completely read; otherwise None."""
     session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", regular.compute_digest(file.data))
     row = turns.session_row(connection, session_id) if session_id else None

@@ -22,7 +22,6 @@ from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import query, runs, sqlite, summaries, turns
-from memoryd.database.reads import Row
 from memoryd.database.runs import Run
 from memoryd.errors import StateError
 from memoryd.files import regular
@@ -98,7 +97,7 @@ def _list_now(connection: Connection, settings: Settings, clock: Clock, agent_id
     return [*unfiled, *(f"{edit.path} {regular.compute_digest(edit.old or b'')}" for edit in edits)]
 
 
-def _list_waiting(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[Row]:
+def _list_waiting(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[query.Row]:
     """Return the sessions of NOW files that will still sleep. A sleep summarizes them better than a rollover."""
     unfiled = summaries.list_unfiled(connection, agent_id) if settings.modes.sleep == modes.AUTO else ()
     return [row for row in unfiled if not _is_asleep(settings, clock, row)]
@@ -166,9 +165,9 @@ def _may_run(settings: Settings, agent_id: str) -> bool:
     return is_on and settings.modes.rollover != modes.OFF
 
 
-def _take_last(settings: Settings, clock: Clock, rows: Iterable[Row]) -> list[Row]:
+def _take_last(settings: Settings, clock: Clock, rows: Iterable[query.Row]) -> list[query.Row]:
     """Return the sessions that may get an entry: those whose summary has content, or whose summary is still missing."""
-    found: list[Row] = []
+    found: list[query.Row] = []
     for row in rows:
         if len(found) < settings.sessions.recent_sessions and (
             _is_left(settings, clock, row) if row["summary"] is None else _says_something(parse_points(row["summary"]))
@@ -182,13 +181,13 @@ def _says_something(summary: SessionSummary) -> bool:
     return any(point.section in {Section.ASKED, Section.DECIDED, Section.FILES} for point in summary.points)
 
 
-def _is_asleep(settings: Settings, clock: Clock, row: Row) -> bool:
+def _is_asleep(settings: Settings, clock: Clock, row: query.Row) -> bool:
     """Return True if no sleep of the session will follow."""
     is_history = sleeping.is_history(row, settings.sessions.idle_end, clock.now())
     return row["slept_upto"] >= row["last_seq"] or (is_history and settings.ingest.history == "index")
 
 
-def _is_left(settings: Settings, clock: Clock, row: Row) -> bool:
+def _is_left(settings: Settings, clock: Clock, row: query.Row) -> bool:
     """Return True if a session had ended before memoryd saw it, and no sleep will summarize it."""
     is_history = sleeping.is_history(row, settings.sessions.idle_end, clock.now())
     return is_history and settings.modes.sleep != modes.OFF and _is_asleep(settings, clock, row)
@@ -223,8 +222,8 @@ class _LastSessions(NamedTuple):
 class _Candidates(NamedTuple):
     """Hold the sessions of an agent that a rollover considers."""
 
-    rows: Sequence[Row]  # newest first
-    changed: Mapping[str, Row]  # by id, including those whose NOW file is due
+    rows: Sequence[query.Row]  # newest first
+    changed: Mapping[str, query.Row]  # by id, including those whose NOW file is due
     due: Mapping[str, DueNowFile]  # by session id
 
 
@@ -256,7 +255,7 @@ def _find_candidates(runner: Runner, run: Run) -> _Candidates:
 
 
 def _find_summary(
-    runner: Runner, run: Run, found: _Candidates, built: dict[str, KeepSummary], row: Row, *, is_needed: bool
+    runner: Runner, run: Run, found: _Candidates, built: dict[str, KeepSummary], row: query.Row, *, is_needed: bool
 ) -> tuple[PastSession, NoteTold]:
     """Return a session with its stored summary, or with one that the offline backend writes now into `built`.
 
@@ -306,7 +305,7 @@ def _list_cleared(due: Mapping[str, DueNowFile], kept: Collection[str]) -> list[
     return [edit for one in due.values() if one.session_id not in kept for edit in one.writes]
 
 
-def _past(row: Row, summary: SessionSummary, runner: Runner, due: DueNowFile | None) -> PastSession:
+def _past(row: query.Row, summary: SessionSummary, runner: Runner, due: DueNowFile | None) -> PastSession:
     zone = runner.settings.zone
     ended = (parse_moment(row["last_turn_at"]) or runner.clock.now()).astimezone(zone)
     started = (parse_moment(row["started_at"]) or ended).astimezone(zone)
@@ -334,7 +333,7 @@ def _name_theme(tags: Sequence[str], folder: str | None) -> str:
     return archive.name_theme(subject)
 
 
-def _sum_up(runner: Runner, run: Run, row: Row) -> KeepSummary:
+def _sum_up(runner: Runner, run: Run, row: query.Row) -> KeepSummary:
     """Return the offline backend's summary of a session that has not slept; empty if it has no content."""
     source = runner.source(runner.workspace_of(run))
     said = sqlite.read(runner.engine, turns.stored_turns, row["id"])

@@ -61,8 +61,7 @@ def settings_to_read(settings: Settings, agent: Agent, place: TrialFolders, **mo
 def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:
     """Carry out a queued run in a sandbox; return its row of `job_run`, whatever its state."""
     runner.run_next(only=run_id)
-    (row,) = sqlite.read(runner.engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
-    return dict(row)
+    return sqlite.read(runner.engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)[0]
 
 
 def reserve(engine: Engine, settings: Settings, clock: Clock, agent_id: str, run_id: str, tokens: int) -> int | None:
@@ -128,8 +127,8 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
         "SELECT 'rewrite' AS what, 'profile ' || section AS \"where\", text AS content FROM profile_section"
         " WHERE run_id = ? ORDER BY section"
     )
-    found = [sqlite.read(runner.engine, query.fetch_mappings, sql, run_id) for sql in (memories, sections)]
-    return [dict(row) for rows in found for row in rows]
+    with sqlite.begin_read(runner.engine) as connection:
+        return [row for sql in (memories, sections) for row in query.fetch_mappings(connection, sql, run_id)]
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,6 @@ from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
 from memoryd.database import query, runs, sqlite, turns
 from memoryd.database.history import KIND as HISTORY
-from memoryd.database.reads import Row
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError
 from memoryd.files import regular
@@ -98,7 +97,7 @@ def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) 
         turns.fill_tokens(engine, [(turn_id, n) for (turn_id, _), n in zip(waiting, counted, strict=True)])
 
 
-def needs_counting(row: Row) -> bool:
+def needs_counting(row: query.Row) -> bool:
     """Return True if the tokenizer is needed for a live session, because its agent records no token usage."""
     state = live.Gauge(**json.loads(row["gauge"]))
     return row["state"] == "active" and not state.context and row["counted_seq"] < row["last_seq"]
@@ -139,7 +138,7 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
 # --- deciding ---------------------------------------------------------------------------------------------------------
 
 
-def is_history(row: Row, idle_end: timedelta, now: datetime) -> bool:
+def is_history(row: query.Row, idle_end: timedelta, now: datetime) -> bool:
     """Return True if a session had ended before memoryd first saw the agent, and has no new turns since.
 
     If `seen_at` is in the future, the clock was wrong, and the session does not count as history.
@@ -147,7 +146,7 @@ def is_history(row: Row, idle_end: timedelta, now: datetime) -> bool:
     return moment_of(row["seen_at"]) <= now and moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
 
 
-def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row: Row) -> bool:
+def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row: query.Row) -> bool:
     """Return True if a session is history that becomes memory only on request, or by an open import."""
     return is_history(row, settings.sessions.idle_end, clock.now()) and (
         settings.ingest.history == "index"
@@ -216,7 +215,7 @@ def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> 
     return None if at is None else text_of(moment_of(at) + ASK_AGAIN + timedelta(seconds=1))
 
 
-def _may_run(settings: Settings, row: Row) -> bool:
+def _may_run(settings: Settings, row: query.Row) -> bool:
     # The session of a subagent is not the agent's own memory. Its result is in the parent's transcript.
     if settings.modes.sleep == "off" or row["parent_id"] is not None:
         return False
@@ -224,7 +223,7 @@ def _may_run(settings: Settings, row: Row) -> bool:
 
 
 def _plan(
-    connection: Connection, settings: Settings, clock: Clock, row: Row, mark: int
+    connection: Connection, settings: Settings, clock: Clock, row: query.Row, mark: int
 ) -> tuple[str, str, int | None] | SleepDecision:
     if row["last_seq"] <= mark or is_left_alone(connection, settings, clock, row):
         return SleepDecision()
@@ -242,7 +241,7 @@ def _plan(
 
 
 def _sleepiness(
-    connection: Connection, settings: Settings, clock: Clock, row: Row, mark: int, compacted: int
+    connection: Connection, settings: Settings, clock: Clock, row: query.Row, mark: int, compacted: int
 ) -> Reason:
     fill = fill_of(row, window_of(settings, row["agent_id"]))
     if fill.ratio < settings.sleep.threshold * 0.999:
@@ -262,7 +261,7 @@ def _sleepiness(
 
 
 def request(
-    engine: Engine, clock: Clock, row: Row, trigger: str, *, reason: str, upto: int | None = None, **by: str
+    engine: Engine, clock: Clock, row: query.Row, trigger: str, *, reason: str, upto: int | None = None, **by: str
 ) -> str | None:
     """Queue a sleep over a session's turns after its watermark.
 
@@ -339,7 +338,7 @@ def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
 
 
 def make_inputs(
-    source: GatherContext, run: Run, row: Row, covered: Sequence[StoredTurn], known: tuple[str, tuple[str, ...]]
+    source: GatherContext, run: Run, row: query.Row, covered: Sequence[StoredTurn], known: tuple[str, tuple[str, ...]]
 ) -> SleepInputs:
     """Return the input of a first sleep over turns of a session. `known` has the daily files and the core."""
     settings = source.settings
@@ -391,7 +390,7 @@ def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
     return "\n".join(texts)
 
 
-def check_times(found: Sequence[StoredTurn], row: Row) -> tuple[StoredTurn, ...]:
+def check_times(found: Sequence[StoredTurn], row: query.Row) -> tuple[StoredTurn, ...]:
     """Return the turns, without invalid times.
 
     Old versions of Codex wrote no time for a message. Then the start of the session is used.
