@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -58,6 +58,25 @@ def make_placeholder(rule: str) -> str:
     `PLACEHOLDER` recognises it, so a second scan leaves it as it is.
     """
     return f"[REDACTED:{rule}]"
+
+
+def merge_spans(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
+    """Return the spans in order, with one span for those that overlap. It has the rule that says the most."""
+    merged: list[SecretSpan] = []
+    for span in sorted(spans, key=lambda span: (span.first, -span.last)):
+        if merged and span.first < merged[-1].last:
+            before = merged[-1]
+            rule = min((before, span), key=lambda one: (_rank(one.rule), one.first - one.last)).rule
+            merged[-1] = SecretSpan(before.first, max(before.last, span.last), rule)
+        else:
+            merged.append(span)
+    return merged
+
+
+def _rank(rule: str) -> int:
+    if rule in {"private", "private-key"}:
+        return 0
+    return 2 if rule.endswith(("-value", "-told")) or rule in {"bearer-token", "authorization", "cookie"} else 1
 
 
 # ── many texts as one buffer, and the way back ────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from memoryd.scrub import formats, private
 from memoryd.scrub.encoded import view_stripped
-from memoryd.scrub.finding import JoinedTexts, KeywordPlace, SecretSpan, make_placeholder
+from memoryd.scrub.finding import JoinedTexts, KeywordPlace, SecretSpan, make_placeholder, merge_spans
 from memoryd.text.conflicts import is_conflicted
 from memoryd.text.private import is_private
 
@@ -31,13 +31,7 @@ def find_hidden(data: bytes) -> list[SecretSpan]:
     for view in view_stripped(joined):
         spans = (view.span(*span) for span in _parts(view.data))
         found += [SecretSpan(first - begin, last - begin, rule) for first, last, rule in spans]
-    apart: list[SecretSpan] = []
-    for span in sorted(found):
-        if apart and span.first < apart[-1].last:
-            apart[-1] = apart[-1]._replace(last=max(apart[-1].last, span.last))
-        else:
-            apart.append(span)
-    return apart
+    return merge_spans(found)
 
 
 def _parts(data: bytes) -> Iterator[SecretSpan]:

@@ -25,6 +25,7 @@ from memoryd.scrub.finding import (
     ScrubbedText,
     SecretSpan,
     make_placeholder,
+    merge_spans,
 )
 from memoryd.scrub.policy import Policy
 
@@ -70,7 +71,7 @@ def _settle(part: bytes, spans: list[SecretSpan], policy: Policy, find_known: Fi
         more = _search([redacted.data], policy, find_known).get(0)
         if not more:
             return spans
-        spans = _merge_spans([*spans, *(redacted.origin(span) for span in more)])
+        spans = merge_spans([*spans, *(redacted.origin(span) for span in more)])
     return [SecretSpan(0, len(part), UNSETTLED)]
 
 
@@ -251,7 +252,7 @@ def _keep_spans(part: bytes, spans: list[SecretSpan], policy: Policy) -> list[Se
         may_stay = policy.allow and rule != private.RULE
         if first < last and not (may_stay and policy.allows(part[first:last].decode("utf-8", "replace"))):
             kept.append(SecretSpan(*_whole_characters(part, first, last), rule))
-    return _merge_spans(kept)
+    return merge_spans(kept)
 
 
 def _whole_characters(part: bytes, first: int, last: int) -> tuple[int, int]:
@@ -260,24 +261,6 @@ def _whole_characters(part: bytes, first: int, last: int) -> tuple[int, int]:
     while last < len(part) and part[last] & 0xC0 == 0x80:
         last += 1
     return first, last
-
-
-def _merge_spans(spans: list[SecretSpan]) -> list[SecretSpan]:
-    merged: list[SecretSpan] = []
-    for span in sorted(spans, key=lambda span: (span.first, -span.last)):
-        if merged and span.first < merged[-1].last:
-            before = merged[-1]
-            rule = min((before, span), key=lambda one: (_rank(one.rule), one.first - one.last)).rule
-            merged[-1] = SecretSpan(before.first, max(before.last, span.last), rule)
-        else:
-            merged.append(span)
-    return merged
-
-
-def _rank(rule: str) -> int:
-    if rule in {private.RULE, "private-key"}:
-        return 0
-    return 2 if rule.endswith(("-value", "-told")) or rule in {"bearer-token", "authorization", "cookie"} else 1
 
 
 class _RedactedText:
