@@ -82,6 +82,8 @@ def _header(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _is_carried(text: bytes) -> bool:
+    if text.isdigit():
+        return len(text) >= 12 and not is_stand_in(text)
     return ((is_mixed(text) and b"(" not in text) or looks_random(text)) and len(text) >= 8 and not is_stand_in(text)
 
 

@@ -79,10 +79,6 @@ _DISCORD = re.compile(rb"\.[\w-]{6}\.(?P<drawn>[\w-]{27,38})(?![\w.-])")
 # The token begins with a number in base64. Its digits allow only a few letters at every fourth place.
 _DISCORD_HEAD = re.compile(rb"(?<![\w.-])[MNO][TjzDgkQUwAE][A-Za-z0-9]{22,26}\Z")
 
-_NUMERIC = re.compile(
-    rb"(?i)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:bearer|token)[ \t]{1,4}(?P<number>[0-9]{12,40})(?!\w)"
-)
-
 
 @cache
 def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
@@ -160,13 +156,6 @@ def discord_tokens(buffer: bytes) -> Iterator[SecretSpan]:
         head = _DISCORD_HEAD.search(buffer, max(0, found.start() - 30), found.start())
         if head and _is_drawn(found["drawn"]):
             yield SecretSpan(head.start(), found.end(), "discord-token")
-
-
-def _find_numeric(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the value of an authorization header that is only a long number."""
-    found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
-    if found:
-        yield SecretSpan(found.start("number"), found.end("number"), "authorization")
 
 
 def find_pem(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretSpan]:
@@ -289,6 +278,5 @@ FINDS: dict[bytes, Find] = {
     b"-----end ": find_pem_end,
     b"ls0tls1crudjti": _find_wrapped,
     b"private-lines: ": _find_ppk,
-    b"authorization": _find_numeric,
     **dict.fromkeys(_MIDDLES, _find_middle),
 }

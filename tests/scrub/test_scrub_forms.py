@@ -67,6 +67,13 @@ def test_calls_of_curl_are_found_without_the_library() -> None:
     assert number not in left
 
 
+def test_a_number_in_an_authorization_header_is_found_without_a_scheme_and_a_mask_is_not() -> None:
+    number = drawn(16, "0123456789")
+    assert number not in shown(f"Authorization: {number}")
+    masked = "Authorization: Bearer 000000000000"
+    assert shown(masked) == masked
+
+
 def test_base64_is_decoded_though_only_its_first_part_has_digits() -> None:
     assert "VE9L" not in shown("so VE9LRU49YWJjOFF+VXZYNFZSdXNQMWEyMzZYVVNScnRydjROVVlUYXphZHRpUQo= it is")
 
