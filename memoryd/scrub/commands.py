@@ -16,7 +16,9 @@ from memoryd.text.word_lists import list_bytes, list_words
 
 # A rule reads this many bytes of a command, or this many before a program that reads a pipe.
 _REACH = 300
-_SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
+# A password after a user's name, up to the quotation mark that closes both.
+_REST = rb"|(?<=[%,:])(?P<rest>[^\s'\"\x00][^'\"\n\x00]{3,255})(?=['\"](?:\s|\Z))|"
+_SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"" + _REST + rb"(?P<bare>[^\s'\"\x00]{4,256}))"
 # A command that prints a password for the program behind the pipe. `sudo -s` runs what it reads, `sudo -S` does not.
 _PRINTED = rb"(?:echo|printf|yes)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?"
 _FROM_ECHO = re.compile(_PRINTED + _SECRET + rb"[ \t]{0,4}\|[^\n|]{0,80}(?<!-s)\Z")
@@ -166,7 +168,7 @@ def _by_rule(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _judge_match(found: re.Match[bytes], judge: Callable[[bytes], bool]) -> Iterator[SecretSpan]:
-    group = next(name for name in ("bare", "single", "double") if found.groupdict().get(name) is not None)
+    group = next(name for name in ("rest", "bare", "single", "double") if found.groupdict().get(name) is not None)
     value = found[group] if group != "bare" else trim(found[group])
     if value and judge(value):
         yield SecretSpan(found.start(group), found.start(group) + len(value), "command-password")

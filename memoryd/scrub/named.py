@@ -83,7 +83,7 @@ _AFTER = re.compile(
     rb"\\{0,3}>|[ \t]{1,8}(?:\||\xe2[\x94\x95][\x80-\xbf])|"
     rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a form field
     rb"[ \t]{0,8}(?:\*\*[ \t]?){0,2}"
-    rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |\{\{ ?(?=" + _QUOTE + rb")|Buffer\.from\(|[fbrFBRu]{1,2}(?=" + _QUOTE + rb"))?"
+    rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |\{\{ ?(?=" + _QUOTE + rb")|Buffer\.from\(|[fbrFBRuN]{1,2}(?=" + _QUOTE + rb"))?"
     rb"(?P<quote>(?:" + _QUOTE + rb"{1,3})?)"
 )
 _FLAG = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?:=|[ \t]{1,4})(?P<quote>(?:" + _QUOTE + rb")?)")
@@ -418,8 +418,8 @@ _APART = (
     rb"(?:[>*-][ \t]{1,4})?(?P<sure>\*{0,2}\w{1,8}:\*{0,2}[ \t]{1,4}|<[\w-]{1,16}>[ \t]|it's[ \t])?" + _APART_VALUE
 )
 _BELOW = re.compile(
-    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|[ \t]{0,4}(?:[:?]|\xef\xbc\x9a)?)"
-    rb"[\"'`*]{0,2}[ \t]{0,4}" + _APART
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|(?:[ \t]below)?[ \t]{0,4}(?:[:?]|\xef"
+    rb"\xbc\x9a)?)[\"'`*]{0,2}[ \t]{0,4}" + _APART
 )
 _BESIDE = re.compile(
     rb"(?P<rest>[\w-]{0,40}(?:[ ](?:key|token|code))?)[\"'`*]{0,2}(?P<below>\x00)?"

@@ -41,6 +41,8 @@ _STAND_IN_WORDS = re.compile(
     rb"db|new|old|client|user|admin|app|test|some|with|key|token|secret|passwd|password|pass|value|placeholder|example|"
     rb"dummy|jwt|service|local|dev|prod|goes|[^a-z0-9!-~]|[-_ ]"
 )
+# Documentation writes placeholders in one case, and counts from 0 or 1: `change_me_12`, `changeMe123`.
+_NUMBERED = re.compile(rb"(?:my|change)[a-z]{0,16}[ _-]?[A-Z][a-z]{1,16}[ _-]?(?!0|123)[0-9]{2,}")
 _FILLED_IN = re.compile(rb"\$[\w({\[]|\$\$|\{\{|\{%|%\(|%[sdvqr]\b|%\{|<%|#\{|\\\(|`|\{[\w.]*\}$|@\{|!(?:Ref|Sub)\b")
 _ASKED_FOR = re.compile(rb"your|change|insert|replace|enter|put|placeholder|example|dummy|xxx|redacted|(.)\1{5}")
 _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
@@ -112,9 +114,9 @@ def is_stand_in(value: bytes) -> bool:
 
 
 def _is_meant(value: bytes, stand_in: bytes) -> bool:
-    # Somebody's secret may follow the words of a placeholder: "changeme-Zk9mQ2vLw7", "MySecretDog", "my-password1!".
+    # Somebody's secret may follow the words of a placeholder: "changeme-Zk9mQ2vLw7", "changeMe91", "MySecretDog".
     rest = _STAND_IN_WORDS.sub(b"", value)
-    if looks_random(rest) and is_mixed(rest):
+    if (looks_random(rest) and is_mixed(rest)) or _NUMBERED.fullmatch(value):
         return True
     stand_in = stand_in[1:] if not stand_in[:1].isalpha() else stand_in
     return stand_in[:2].lower() == b"my" and (len(re.findall(rb"[a-zA-Z]", rest)) > 2 or bool(_SIGN.search(rest)))

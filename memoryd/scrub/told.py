@@ -36,6 +36,7 @@ _REACH = 200
 _LETTERS = rb"[a-zA-Z\x80-\xff'-]"
 _LINK = rb"|".join(list_bytes("links to a secret"))
 _VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128})"
+_LAST = re.compile(rb"[ \t]" + _VALUE + rb"(?:(?<=[,.;!?])|(?=['\"`)]*[ \t]*(?:[\r\n]|\Z)))")
 _SIGN_LINK = rb"[:=?,]|->|\xe2\x86\x92|\xe2\x80[\x93\x94]|(?<=[ \t])-(?=[ \t])|\xef\xbc\x9a"
 _LED = re.compile(
     rb"(?i)" + _LETTERS + rb"{0,4}(?P<words>(?:[ \t]+" + _LETTERS + rb"{1,24}){0,5}?)(?:[ \t]?\([a-z ]{1,20}\))?"
@@ -77,8 +78,14 @@ _AS_USER = re.compile(
     rb"(?:the[ \t])?(?:(?:password|pw|pass)[ \t])?" + _VALUE
 )
 _WITH_USER = re.compile(rb"(?i)[ \t][\w.@-]{2,64}[ \t]/[ \t]" + _VALUE)
-_BRACKET = re.compile(rb"[ \t]?[/:][ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")
-_WORDS = re.compile(rb"(?i)[^\n\x00]{0,24}?[:=\s]\s{0,8}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])")
+# After a comma, only a value with a sign counts, because code has pairs such as `(user, Team_12)`.
+_BRACKET = re.compile(rb"(?:[ \t]?[/:]|,(?=[^()@]{1,99}[!#$&]))[ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")
+# After a word that names nothing else, commas, numbers or line ends may separate the words of a wallet.
+_GAP = rb"(?(sure),?(?:[ ]|\r?\n[ \t]{0,8})(?:[0-9]{1,2}[.)][ \t]{1,4})?|[ ])"
+_WORDS = re.compile(
+    rb"(?i)(?P<sure>(?<= phrase)|(?<= words:))?[^\n\x00]{0,24}?[:=\s]\s{0,8}(?:[\"'`]|1[.)] )?"
+    rb"(?P<value>(?:[a-z]{3,8}" + _GAP + rb"){11,23}[a-z]{3,8})(?![a-z])"
+)
 _COMMON = frozenset(list_bytes("words of no wallet"))
 _WALLET_KEY = re.compile(rb"(?<![\w+/=.-])(?P<value>(?:5[HJK]|[KL][w-z1-5])[1-9A-HJ-NP-Za-km-z]{49,50})(?![\w+/=-])")
 _HEX = re.compile(rb"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?P<value>[0-9a-f]{40})(?!\w)")
@@ -201,6 +208,8 @@ _find_below = _behind(_PAIR_BELOW, lambda value: is_made_up(trim(value)), "passw
 _find_basic = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told", back=1)
 _find_spaced = _behind(_SPACED, lambda value: looks_random(value) and not is_stand_in(value), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
+# This finds "his pass's …" at the end of a clause. The passes of a program have names with numbers, too.
+_find_owned = _behind(_LAST, lambda value: is_made_up(trim(value)), "password-told")
 # This finds a login as people say it: "log in as admin with …".
 _find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
 _find_with_user = _behind(_WITH_USER, lambda value: is_coined(trim(value)), "password-told")
@@ -208,6 +217,8 @@ _find_with_user = _behind(_WITH_USER, lambda value: is_coined(trim(value)), "pas
 _find_wallet = _behind(
     _WORDS, lambda value: len(_COMMON.intersection(value.lower().split())) < 2, "wallet-words", reach=4 * _REACH
 )
+# This finds the phrase of a network, also one of plain words, as files of settings hold it.
+_find_phrase = _behind(_WIRELESS_PHRASE, lambda value: not is_stand_in(value), "password-told")
 # This finds the base32 seed of one-time passwords (RFC 4226), as programs show it.
 _find_seed = _behind(_SEED, lambda value: looks_random(value.replace(b" ", b"")), "otp-seed")
 # This finds a random token directly after the word "secret": "sign it with the secret Vq7…".
@@ -233,13 +244,13 @@ FINDS: dict[bytes, Find] = {
     **dict.fromkeys(list_bytes("logins as a user"), _find_as_user),
     **dict.fromkeys(list_bytes("logins with a user"), _find_with_user),
     **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
+    **dict.fromkeys((b"\npass's", b", pass's", *list_bytes("owned passwords")), _find_owned),
     **dict.fromkeys(list_bytes("wallets"), _find_wallet),
     **dict.fromkeys(list_bytes("words for wallets"), _find_wallet_key),
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"secret ": _find_drawn,
     **dict.fromkeys((*_PINS, *list_bytes("codes")), _find_number),
-    # In wpa_supplicant.conf, a text in quotes is the phrase itself, also one of plain words.
-    b'psk="': _behind(_WIRELESS_PHRASE, lambda value: not is_stand_in(value), "password-told"),
+    **dict.fromkeys((b'psk="', b'wpa-psk "'), _find_phrase),
     b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
     # This service's token has no prefix: "sourcegraph: 3f…".
     b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),

@@ -107,3 +107,39 @@ def test_short_tokens_behind_dots_and_attached_flags_are_taken_out():
         "secret? It's complicated.",
     ]
     assert left_of(harmless) == harmless
+
+
+def test_near_variants_of_known_kinds_are_taken_out():
+    told = {
+        "fyi her pass's Mondkalb_19, don't lose it": "Mondkalb_19",
+        "open the printer page (admin, Ruebe9!saft)": "Ruebe9!saft",
+        "smbclient -L nas -U 'paul%drei kleine Enten'": "drei kleine Enten",
+        'SECRET_KEY = "django-insecure-" + "q8#vN2x&Lk7wZr4(Tb9mYc3pHd6sJf1gXa5u"': "q8#vN2x&Lk7wZr4",
+        'wpa-psk "im garten 4 zwerge"': "zwerge",
+        "wallet key\n5102fc071a869584742b52bccdb8f927210947294645e7fc55a098f7eb4df170": "5102fc071a869584",
+        "api key below\n```\n5ed7d3445559931f3d47ac08a670a1ec\n```": "5ed7d3445559931f",
+        "12 words:\n1. ribbon\n2. lunar\n3. cactus\n4. orbit\n5. velvet\n6. maple\n"
+        "7. hollow\n8. tundra\n9. pepper\n10. walnut\n11. glide\n12. fossil": "walnut",
+        "seed phrase: ribbon, lynx, elm, orbit, velvet, maple, hollow, tuna, pepper, wall, ice, fossil": "pepper",
+        "7z a -p'my Pass 12' out.7z folder": "my Pass 12",
+        "keytool -list -keystore r.jks -storepass changeMe91": "changeMe91",
+        "ALTER LOGIN sa WITH PASSWORD = N'Goldenrod_6';": "Goldenrod_6",
+    }
+    assert [text for text, after in zip(told, left_of(list(told)), strict=True) if told[text] in after] == []
+
+
+def test_lookalikes_of_these_variants_stay_as_they_are():
+    harmless = [
+        "the second pass's Step_12 is slow",
+        "the optimizer pass's Inliner_22, then codegen",
+        "assign(user, Value9x)", "insert (user, Order_2024)", "pair (root, Node_7)", "range (root, 50%off2)",
+        "The seed scripts fill tables users, orders, items, teams, groups, roles, plans, prices, logs, events, jobs, x",
+        "the seed step does:\nadd\nload\ntag\nsort\njoin\ntrim\ntest\npack\nship\nrest\nlog\nend",
+        "12 words: that is the limit for a commit subject.",
+        'psk: "the key of your network, 8 to 63 characters"', "wpa-psk is the usual key management",
+        'key = "django-insecure-" + get_random_secret_key()',
+        "See the token below\n/etc/memoryd/config-2024.yaml", "wallet key type: secp256k1",
+        "password = change_me_12", "password: changeme123", "smbclient -U 'paul' //nas/share -c 'ls docs'",
+        "Das Passwort auf prod-server01 ist abgelaufen.",
+    ]  # fmt: skip
+    assert [line for line, after in zip(harmless, left_of(harmless), strict=True) if line != after] == []
