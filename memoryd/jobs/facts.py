@@ -103,7 +103,7 @@ def decide(inputs: FactsInputs, said: job.Reply | None = None) -> job.Steps:
     found = split_exchanges(inputs.turns)
     ready = found if inputs.drain else [one for one in found if one.complete or one is not found[-1]]
     if not ready and found:
-        return job.NothingToDo("no exchange is complete")
+        return job.NothingToDo("the agent has not answered the last message yet")
     last = ready[-1].last_seq if ready and not inputs.drain else inputs.turns[-1].seq
     gathered = _gather_material(inputs, ready, last)
     if not any(quoted.origin == Origin.USER.value for quoted in gathered.material):

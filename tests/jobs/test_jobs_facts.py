@@ -160,7 +160,7 @@ def test_only_complete_exchanges_are_asked_about_until_the_session_drains():
     assert run(inputs(turns), {"new": []}).edits == (MoveWatermark("sess_1", "facts", 2),)
     drained = begun(inputs(turns, drain=True))
     assert [quoted.id for quoted in drained.material] == ["t1", "t2", "t3"]
-    assert begun(inputs(turns[2:])) == NothingToDo("no exchange is complete")
+    assert begun(inputs(turns[2:])) == NothingToDo("the agent has not answered the last message yet")
     assert begun(inputs(())) == NothingToDo("no turns past the watermark")
 
 

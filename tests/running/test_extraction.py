@@ -143,7 +143,7 @@ def test_an_exchange_that_is_not_over_waits_until_it_is_or_its_session_ends(worl
     world.write(SAID[:1])
     with world.open() as app:
         run = ask(app)
-        assert (run["state"], run["why"]) == ("skipped", "no exchange is complete")
+        assert (run["state"], run["why"]) == ("skipped", "the agent has not answered the last message yet")
         session = the_session(app)["id"]
         # The same look would find the same, until something has changed.
         assert extraction.consider(app.engine, app.settings, app.clock, session) is None
