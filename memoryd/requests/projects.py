@@ -8,7 +8,9 @@ project.
 import contextlib
 import os.path
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,22 +106,30 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
     for seq, one in sorted(said):
         scheduled = is_scheduled(one.text) if one.by_user else scheduled
         spoken += [] if scheduled or seq <= row["mark"] or says_nothing(one.text) else [one]
-    remove = _foreign(reader, row["id"], row["folder"]).remove_tokens if spoken else str
+    remove = _make_remover(reader, row["id"], row["folder"]) if spoken else str
     # A session has no summary before its first sleep. Its own branch hides the branch of an earlier session.
     here = f"### {Section.STATE}\n- Branch: `{row['branch']}`" if spoken and row["branch"] else ""
     summary = parse_points(row["summary"] or here)
     return project_state.LastSession(row["id"], program_of(row["format"]), _end_of(row, now), summary, spoken, remove)
 
 
-# A cache: for a long session, this takes as long as an agent may wait. The key changes with the session.
-_KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
-_MOST_KNOWN = 16
+# A cache: for a long session, this takes as long as an agent may wait. The key changes with the session. Only results
+# are stored, because the texts of a long session take many megabytes.
+_KNOWN: OrderedDict[tuple[str, int, int, str], str] = OrderedDict()
+_MOST_KNOWN = 64
 
 
-def _foreign(reader: DatabaseReader, session_id: str, folder: str | None) -> Foreign:
-    key = (session_id, *reads.read_length(reader, session_id))
-    found = _KNOWN.pop(key, None) or Foreign(reads.stored_turns(reader, session_id), folder)
-    _KNOWN[key] = found
-    if len(_KNOWN) > _MOST_KNOWN:
-        _KNOWN.popitem(last=False)
-    return found
+def _make_remover(reader: DatabaseReader, session_id: str, folder: str | None) -> Callable[[str], str]:
+    """Return a function that replaces the tokens of a text that only outside text of the session has."""
+    length = reads.read_length(reader, session_id)
+    foreign = cache(lambda: Foreign(reads.stored_turns(reader, session_id), folder))
+
+    def remove(text: str) -> str:
+        key = (session_id, *length, text)
+        known = _KNOWN.pop(key, None)
+        _KNOWN[key] = shown = foreign().remove_tokens(text) if known is None else known
+        if len(_KNOWN) > _MOST_KNOWN:
+            _KNOWN.popitem(last=False)
+        return shown
+
+    return remove

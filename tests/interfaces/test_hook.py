@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
+from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,7 +31,7 @@ from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import NewFact, ProfileEntry, ProfileSection
 from memoryd.recall.injection import LEAD
 from memoryd.requests import context as contexts
-from memoryd.requests import daemon_client
+from memoryd.requests import daemon_client, projects
 
 # As Claude Code's reference has them, and as Codex 0.169 was seen to send them.
 CLAUDE_START = {
@@ -887,6 +889,24 @@ def test_what_is_prepared_while_nobody_waits_is_that_of_each_project(shared):
             assert told in made.context(asked)["text"]
         resumed = {"workspace": str(shared.workspace), "units": units, "cwd": str(shared.second)}
         assert "second quay" in made.context(resumed | {"session": f"1aaaaaaa{REST}"})["text"]
+
+
+def test_what_the_state_of_a_project_is_made_of_does_not_stay_in_memory(shared, monkeypatch):
+    """The texts of a long session take many megabytes; the same answer needs them only once."""
+    made = []
+
+    class Noted(projects.Foreign):
+        def __init__(self, *told):
+            super().__init__(*told)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(projects, "Foreign", Noted)
+    monkeypatch.setattr(projects, "_KNOWN", OrderedDict())
+    agent = shared.app.settings.agents[0]
+    for _ in range(2):
+        state = contexts.gather_for_folder(shared.app.settings, agent, str(shared.first), []).state
+        assert "Paint the first boat." in state.text
+        assert [one() for one in made] == [None]
 
 
 def test_without_a_daemon_recent_is_told_only_where_all_sessions_are_of_one_project(shared):
