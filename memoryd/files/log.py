@@ -293,8 +293,14 @@ def configure(state_dir: Path, *, level: str = "info", text: bool = False, termi
     Returns:
         A context whose end closes the log and restores the standard library's logging.
     """
-    from structlog.contextvars import merge_contextvars
-    from structlog.stdlib import ProcessorFormatter
+    # structlog needs rich only for tracebacks in color, and rich takes 4 MB. None makes its import fail.
+    is_barred = sys.modules.setdefault("rich", None) is None  # type: ignore[arg-type]
+    try:
+        from structlog.contextvars import merge_contextvars
+        from structlog.stdlib import ProcessorFormatter
+    finally:
+        if is_barred:
+            del sys.modules["rich"]
 
     path = log_path(state_dir)
     with suppress(MemorydError):  # a failure here leads to lost lines, which are counted

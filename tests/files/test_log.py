@@ -67,6 +67,18 @@ def records(path):
 # --- one record, one safe line ---
 
 
+def test_a_process_with_a_log_does_not_load_rich_but_can(tmp_path):
+    """It takes 4 MB, and structlog would load it for tracebacks in color."""
+    script = (
+        "import sys, pathlib; from memoryd.files import log\n"
+        f"with log.configure(pathlib.Path({str(tmp_path)!r})):\n"
+        "    print('structlog' in sys.modules, 'rich' in sys.modules)\n"
+        "import rich.console"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True, timeout=60)
+    assert done.stdout == "True False\n"
+
+
 def test_a_record_has_time_level_logger_event_and_values(opened):
     path = opened()
     get_logger("memoryd.running").bind(agent="demo").info("read", turns=5, path=Path("/x"), took=timedelta(seconds=1.5))
