@@ -11,15 +11,15 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
-from memoryd.database import alarms, backups, parts, query, reads, sqlite
+from memoryd.database import alarms, backups, parts, query, reads, sqlite, values
 from memoryd.database.library import NOT_DAMAGE, as_trouble, load_library, own_uri, read_code, require_file
 from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
 _READONLY = 8
 _RECOUNT = (
-    "UPDATE vault_size SET (turns, bytes, compressed) = (SELECT count(*), coalesce(sum(octet_length(text)), 0),"
-    " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0)"
+    "INSERT OR REPLACE INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0),"
+    " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0"
 )
 # SQLite carries out a trigger of the type 'TRIGGER' too, but DROP TRIGGER leaves its row.
 _LOWER = (
@@ -27,6 +27,7 @@ _LOWER = (
     "UPDATE main.sqlite_master SET type = 'trigger' WHERE lower(type) = 'trigger' AND type <> 'trigger'",
     "PRAGMA writable_schema = OFF",
 )
+_MOST_NAMED = 10  # rows in one alarm; verify names them all
 FOREIGN = "foreign"  # the alarm about parts of the database that are not memoryd's
 
 
@@ -81,7 +82,7 @@ def require_ours(path: Path) -> None:
 
 
 def mend(engine: Engine, now: str) -> list[str]:
-    """Remove foreign triggers, and rebuild missing indexes; return what was done, for people.
+    """Repair bad values, remove foreign triggers, and rebuild missing indexes; return what was done, for people.
 
     In a database of an older version, rebuild triggers too, because its migrations need them. The same transaction
     sets the alarm that names these repairs. Another alarm names the foreign parts and missing indexes that stay.
@@ -89,8 +90,18 @@ def mend(engine: Engine, now: str) -> list[str]:
     number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
     if not 0 < number <= reads.newest_schema():
         return []
-    with sqlite.begin_write(engine) as connection:
-        if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
+    # A migration may change the type of a column, so only the values of the newest schema are checked.
+    is_newest = number == reads.newest_schema()
+    is_bad = is_newest and bool(sqlite.read(engine, lambda one: values.find_bad(one.exec_driver_sql)))
+    good = backups.find_good(Path(str(engine.url.database)).parent) if is_bad else None
+    with sqlite.begin_write(engine, good) as connection:
+        rows = values.mend(connection, is_alike=is_alike(connection)) if is_bad else []
+        if rows:
+            connection.exec_driver_sql(_RECOUNT)
+        names = ", ".join(map(str, rows[:_MOST_NAMED]))
+        found = [f"values of another type than their column, repaired or removed: {names}"] * bool(rows)
+        found += mend_parts(connection, "index", *["trigger"] * (not is_newest))
+        if found:
             alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
         foreign = ", ".join(parts.name_parts(parts.find_foreign(connection.exec_driver_sql)))
         missing = ", ".join(name for kind, name in parts.find_missing(connection.exec_driver_sql) if kind == "index")
@@ -98,6 +109,15 @@ def mend(engine: Engine, now: str) -> list[str]:
     named += [f"the database has rows that these indexes forbid: {missing}"] * bool(missing)
     alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
     return found
+
+
+def is_alike(connection: Connection) -> bool:
+    """Return True if a copy of this database is attached, with the same schema."""
+    if not query.has_row(connection, "SELECT 1 FROM pragma_database_list WHERE name = 'good'"):
+        return False
+    asked = ("application_id", "user_version")
+    sides = [[query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")]
+    return sides[0] == sides[1]
 
 
 def mend_parts(connection: Connection, *kinds: str) -> list[str]:
