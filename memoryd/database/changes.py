@@ -138,8 +138,7 @@ def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
     for table, key, row in images:
         known, required = columns[table]
         fit = row and {name: value for name, value in row.items() if name in known and _is_value(value)}
-        is_typed = fit is None or all(isinstance(value, known[name]) for name, value in fit.items())
-        if is_typed and (fit is None or fit.keys() >= required):
+        if fit is None or (fit.keys() >= required and all(isinstance(fit[name], known[name]) for name in fit)):
             fitting.append((table, key, fit))
     return fitting
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from memoryd.database import reads
 from memoryd.database.library import load_library
 
-# A migration that adds columns changes the order in the SQL of a table, so its words are compared without order. A
+# A migration that adds a column puts it last in the SQL of a table, so columns are compared without their order. A
 # virtual table has no page: SQLite can read its columns only with its module. `hex` allows for text that is not UTF-8.
 _PARTS = (
     "WITH own AS (SELECT lower(type) AS type, name, sql, rootpage FROM sqlite_master"
@@ -25,6 +25,8 @@ _PARTS = (
     " SELECT hex('declaration of'), hex(name), hex(sql) FROM own WHERE type = 'table' AND rootpage"
 )
 _SIGNS = re.compile(r"('[^']*')|\"|\s+")  # a literal, which is kept; a quote of a name; white space
+_NEXT = re.compile(r",(?![^()]*\))")  # between two columns or constraints
+_ORDERED = {"REFERENCES", "GENERATED"}  # a declaration with this word means something else in another order
 _WORDS = re.compile(r"'[^']*'|\w+|[^\w\s\",]")
 # SQLite derives all parts from this one value. Reading it takes a tenth of the time.
 _SCHEMA = (
@@ -131,7 +133,10 @@ def _subtract(some: Parts, others: Parts) -> Parts:
 
 def _plain(sql: str | None, kind: str, _name: str) -> object:
     if sql and kind == "declaration of":
-        return sorted(_WORDS.findall(sql))
+        begin, _, rest = sql.partition("(")
+        body, _, end = rest.rpartition(")")
+        each = [words if _ORDERED & {*words} else sorted(words) for words in map(_WORDS.findall, _NEXT.split(body))]
+        return [sorted(each), _WORDS.findall(begin), _WORDS.findall(end)]
     return sql and _SIGNS.sub(lambda one: one[1] or " "[: one[0].isspace()], sql).strip()
 
 
