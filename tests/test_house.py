@@ -172,7 +172,6 @@ SIDEWAYS = {
 }
 ENTRY_POINTS = {  # and what pyproject names as a script
     "memoryd", "memoryd.worker.__main__", "memoryd.__main__",
-    "memoryd.database.tables",  # `make schema`
 }  # fmt: skip
 
 PURE = ("text", "transcripts", "scrub", "gauge", "tiers", "ledger", "jobs", "recall", "offline")

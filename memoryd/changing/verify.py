@@ -1,7 +1,8 @@
 """Verify that the audit, the rows, the files and the cursors agree.
 
 Everything is computed again. The chain of hashes is checked, rows are compared with the states that the audit leads to,
-and the bullets of `MEMORY.md` with the live core. Problems are reported by ids and numbers, without texts.
+and the bullets of `MEMORY.md` with the live core. Problems are reported by ids and numbers, without texts. Rows are
+read as objects of the declared tables; only the audit is read as plain SQL, because it is large.
 """
 
 import json
@@ -10,11 +11,15 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from sqlmodel import Session, col, or_, select
+
 from memoryd.changing.restore import ACTS, JOURNALS
 from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
-from memoryd.database import backups, memories, parts, profile, reads, values, vault
+from memoryd.database import backups, memories, parts, reads, values, vault
 from memoryd.database.reads import DatabaseReader
+from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
+from memoryd.database.tables import SessionRow as StoredSession
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import regular
 from memoryd.files.journal import Journal
@@ -27,6 +32,7 @@ from memoryd.tiers import core, daily, diary
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
 _AUDITED = "SELECT DISTINCT agent_id FROM audit"  # the row of an agent may be gone
+_BATCH = 1_000  # the number of rows in memory at one time
 REPAIRED = "the daemon repairs it now, or at its next start; if it stays, somebody changed the row: restore a backup"
 MOST = 100  # problems of one check that are listed; the others are only counted
 
@@ -43,19 +49,20 @@ def list_problems(
         reader: a read transaction.
         check_index: returns the problems of an agent's search index.
     """
-    found = list(_database(reader))
-    bad = values.find_bad(reader.stream)
-    found += _limit_problems(_problem("a value of another type than its column", str(one), REPAIRED) for one in bad)
-    if bad or parts.list_lost(reader.stream):  # the other checks would fail
-        return found
-    agents = sorted({*reads.read_agents(reader), *(one for (one,) in reader.stream(_AUDITED))})
-    checks = [iter(found), _texts(reader), _chain(reader), _contents(reader)]
-    checks += (_rows(reader, agent_id) for agent_id in agents)
-    for agent in settings.agents:
-        if agent.id in agents:
-            checks += [_file(reader, agent), _dailies(reader, agent), iter(check_index(agent))]
-    checks += [_cursors(reader), _copies(settings)]
-    return [problem for check in checks for problem in _limit_problems(check)]
+    with reader.session() as session:
+        found = list(_database(reader))
+        bad = values.find_bad(reader.stream)
+        found += _limit_problems(_problem("a value of another type than its column", str(one), REPAIRED) for one in bad)
+        if bad or parts.list_lost(reader.stream):  # the other checks would fail
+            return found
+        agents = sorted({*reads.read_agents(reader), *(one for (one,) in reader.stream(_AUDITED))})
+        checks = [iter(found), _texts(reader), _chain(reader), _contents(session)]
+        checks += (_rows(reader, session, agent_id) for agent_id in agents)
+        for agent in settings.agents:
+            if agent.id in agents:
+                checks += [_file(reader, agent), _dailies(reader, agent), iter(check_index(agent))]
+        checks += [_cursors(session), _copies(settings)]
+        return [problem for check in checks for problem in _limit_problems(check)]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
@@ -125,13 +132,13 @@ def _chain(reader: DatabaseReader) -> Iterator[Problem]:
         yield _problem(one.what, f"audit {one.entry_id} ({one.memory_id})", hint)
 
 
-def _contents(reader: DatabaseReader) -> Iterator[Problem]:
-    for sha256, text in reader.stream("SELECT sha256, text FROM content WHERE text IS NOT NULL"):
-        if chain.compute_digest(text) != sha256:
-            yield _problem("the stored state does not match its digest", f"content {sha256}", REPAIRED)
+def _contents(session: Session) -> Iterator[Problem]:
+    for one in session.exec(select(ContentRow).where(col(ContentRow.text).is_not(None))).yield_per(_BATCH):
+        if chain.compute_digest(one.text or "") != one.sha256:
+            yield _problem("the stored state does not match its digest", f"content {one.sha256}", REPAIRED)
 
 
-def _rows(reader: DatabaseReader, agent_id: str) -> Iterator[Problem]:
+def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[Problem]:
     """Compare the memories and the profile with the states that the audit leads to."""
     entries = (
         AuditEntry(*row)
@@ -140,7 +147,8 @@ def _rows(reader: DatabaseReader, agent_id: str) -> Iterator[Problem]:
     kept = "SELECT text FROM content WHERE sha256 = ?"
     states = chain.replay(entries, lambda sha256: next(reader.stream(kept, sha256), (None,))[0])
     told = {name: state for name, state in states.items() if name.startswith(ANY_PREFIX)}
-    for row in reader.rows("SELECT * FROM memory WHERE agent_id = ?", agent_id):
+    for one in session.exec(select(MemoryRow).where(MemoryRow.agent_id == agent_id)).yield_per(_BATCH):
+        row = one.model_dump()
         where = f"memory {row['id']}"
         if row["id"] not in told:
             yield _problem("this row is not in the audit", where, REPAIRED)
@@ -150,7 +158,7 @@ def _rows(reader: DatabaseReader, agent_id: str) -> Iterator[Problem]:
         if state is not None:
             yield _problem("a memory of the audit has no row", f"memory {memory_id}", REPAIRED)
     sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
-    yield from _profile(reader, agent_id, sections)
+    yield from _profile(session, agent_id, sections)
     yield from _grants(reader, agent_id, states)
 
 
@@ -163,15 +171,15 @@ def _grants(reader: DatabaseReader, agent_id: str, states: dict[str, str | Erase
             yield _problem("the grant does not match the audit", f"grant {row['id']}", hint)
 
 
-def _profile(reader: DatabaseReader, agent_id: str, told: dict[str, str | ErasedState | None]) -> Iterator[Problem]:
+def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState | None]) -> Iterator[Problem]:
     """Compare the sections of the profile with the audit.
 
     The state of a redacted section is erased, so it is skipped.
     """
-    for row in reader.rows(f"SELECT {', '.join(profile.COLUMNS)} FROM profile_section WHERE agent_id = ?", agent_id):  # noqa: S608
-        state = told.pop(chain.PROFILE + row["section"], None)
-        if not isinstance(state, ErasedState) and state != chain.dump_state(**row):
-            yield _problem("the row does not match the audit", f"profile {row['section']}", REPAIRED)
+    for one in session.exec(select(ProfileSectionRow).where(ProfileSectionRow.agent_id == agent_id)):
+        state = told.pop(chain.PROFILE + one.section, None)
+        if not isinstance(state, ErasedState) and state != chain.dump_state(**one.model_dump(exclude={"agent_id"})):
+            yield _problem("the row does not match the audit", f"profile {one.section}", REPAIRED)
     for name, state in told.items():
         if state is not None:
             yield _problem("a section of the audit has no row", name, REPAIRED)
@@ -278,12 +286,16 @@ def _taken_back(reader: DatabaseReader, agent_id: str) -> set[str]:
     return gone
 
 
-def _cursors(reader: DatabaseReader) -> Iterator[Problem]:
-    sql = "SELECT session_id, consumer, seq, last_seq FROM watermark JOIN session ON id = session_id"
-    for session_id, consumer, seq, last in reader.stream(f"{sql} WHERE seq NOT BETWEEN 0 AND last_seq"):
-        what = f"{consumer} has consumed up to turn {seq} of {last}"
-        yield _problem(what, f"session {session_id}", "restore a backup")
-    sql = 'SELECT id, path, "offset", size FROM transcript WHERE "offset" NOT BETWEEN 0 AND size'
-    for transcript_id, path, offset, size in reader.stream(sql):
-        what = f"the cursor is at byte {offset} of {size}"
-        yield _problem(what, f"transcript {transcript_id} ({path})", "start the daemon, which reads the file again")
+def _cursors(session: Session) -> Iterator[Problem]:
+    at_end = (
+        select(WatermarkRow, StoredSession.last_seq)
+        .join(StoredSession)
+        .where(or_(col(WatermarkRow.seq) > StoredSession.last_seq, col(WatermarkRow.seq) < 0))
+    )
+    for mark, last in session.exec(at_end):
+        what = f"{mark.consumer} has consumed up to turn {mark.seq} of {last}"
+        yield _problem(what, f"session {mark.session_id}", "restore a backup")
+    beyond = or_(col(TranscriptRow.offset) < 0, col(TranscriptRow.offset) > TranscriptRow.size)
+    for one in session.exec(select(TranscriptRow).where(beyond)):
+        what = f"the cursor is at byte {one.offset} of {one.size}"
+        yield _problem(what, f"transcript {one.id} ({one.path})", "start the daemon, which reads the file again")

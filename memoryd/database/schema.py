@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -92,7 +93,7 @@ def mend(engine: Engine, now: str) -> list[str]:
         return []
     # A migration may change the type of a column, so only the values of the newest schema are checked.
     is_newest = number == reads.newest_schema()
-    is_bad = is_newest and bool(sqlite.read(engine, lambda one: values.find_bad(one.exec_driver_sql)))
+    is_bad = is_newest and bool(sqlite.read(engine, lambda one: values.find_bad(partial(query.iterate, one))))
     good = backups.find_good(Path(str(engine.url.database)).parent) if is_bad else None
     with sqlite.begin_write(engine, good) as connection:
         rows = values.mend(connection, is_alike=is_alike(connection)) if is_bad else []

@@ -2,7 +2,8 @@
 
 `make schema` writes `schema.sql` from these classes, and a new database is created from that file. So the daemon need
 not import SQLModel, which takes half a second and much memory. Migrations bring older databases to the same schema.
-Rows are read and written in plain SQL, through SQLAlchemy Core.
+Rows are written through SQLAlchemy Core. `memoryd.Memory`, `verify` and the tests read them as objects of these classes
+(`reads.DatabaseReader.session`).
 """
 
 import pkgutil

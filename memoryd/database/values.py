@@ -4,6 +4,7 @@ Such a value would end each reader of its table. So the row is repaired before a
 """
 
 import json
+from functools import cache
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -50,13 +51,15 @@ class BadRow(NamedTuple):
 
 def find_bad(execute: Execute) -> list[BadRow]:
     """Return the rows with a value that its column does not declare. Columns of other programs are not checked."""
-    found: list[BadRow] = []
-    for table, columns in parts.read_columns(execute).items():
-        keys = ", ".join(f'"{one.name}"' for one in columns if one.in_key)
-        bad = ", ".join(f"iif({_test(table, one)}, '{one.name}', NULL)" for one in columns)
-        sql = f"SELECT rowid, concat_ws(' ', {bad}) AS bad, {keys} FROM \"{table}\" WHERE bad <> ''"  # noqa: S608
-        found += [BadRow(table, rowid, key, names.split()) for rowid, names, *key in execute(sql)]
-    return found
+    queries = ((table, _make_query(table, tuple(columns))) for table, columns in parts.read_columns(execute).items())
+    return [BadRow(table, rowid, key, names.split()) for table, sql in queries for rowid, names, *key in execute(sql)]
+
+
+@cache  # making all of them takes as long as running them in a small database
+def _make_query(table: str, columns: tuple[Column, ...]) -> str:
+    keys = ", ".join(f'"{one.name}"' for one in columns if one.in_key)
+    bad = ", ".join(f"iif({_test(table, one)}, '{one.name}', NULL)" for one in columns)
+    return f"SELECT rowid, concat_ws(' ', {bad}) AS bad, {keys} FROM \"{table}\" WHERE bad <> ''"  # noqa: S608
 
 
 def _test(table: str, column: Column) -> str:
