@@ -128,13 +128,13 @@ def _read_columns(connection: Connection, table: str) -> tuple[dict[str, tuple[t
     return {name: (*_CLASSES.get(kind, (int,)), type(None)) for _, name, kind, *_ in found}, required
 
 
-def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
+def fit_tables(connection: Connection, images: Sequence[Image]) -> list[Image]:
     """Return images that the tables of this version can hold. A newer version may have written other columns.
 
     Unknown columns are dropped. Rows without a required value, or with a value of another type, are left out.
     """
     fitting: list[Image] = []
-    columns = {name: _read_columns(connection, name) for name in JOURNALED}
+    columns = {name: _read_columns(connection, name) for name in {table for table, *_ in images}}
     for table, key, row in images:
         known, required = columns[table]
         fit = row and {name: value for name, value in row.items() if name in known and _is_value(value)}

@@ -178,8 +178,8 @@ def reader_of(folder):
 
 
 def problems(_store, folder):
-    with reader_of(folder) as reader:
-        return [*verify._rows(reader, "demo"), *verify._chain(reader)]
+    with reader_of(folder) as reader, reader.session() as session:
+        return [*verify._rows(reader, session, "demo"), *verify._chain(reader)]
 
 
 def test_an_export_is_read_back_with_times_and_sources_and_the_profile(tmp_path):
