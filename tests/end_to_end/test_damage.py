@@ -214,6 +214,15 @@ def test_whatever_is_damaged_nothing_is_lost_or_doubled_and_it_is_told(scratch, 
     assert problems == [], (name, how)
 
 
+def test_a_database_that_lost_its_last_bytes_is_restored(scratch):
+    before = held(scratch)
+    path = scratch.state / "memoryd.db"
+    os.truncate(path, path.stat().st_size - 300)
+    assert start(scratch) == []
+    check_all_is_there(scratch, before)
+    assert [kind for kind, _ in alarms(scratch)].count("database") == 1
+
+
 def test_a_damaged_search_index_is_rebuilt_and_an_alarm_names_it(scratch):
     assert scratch.json("search", "Bestellungen")
     path = scratch.state / "index.db"
