@@ -30,7 +30,6 @@ _DATABASE = MappingProxyType({
     "disk I/O error": ("the disk cannot be read or written", "check the disk, this user's quota and the kernel log"),
     "readonly database": ("the database is read-only", "check owner and mode of the files in state_dir, and its mount"),
     "unable to open": ("the database cannot be opened", "check owner and mode of state_dir, and its mount"),
-    "foreign key mismatch": ("somebody changed the database", "memoryd verify names the table; restore a backup"),
     "is locked": ("another program holds the database", "try it again; if it lasts, end the program that has it open"),
 })  # fmt: skip
 

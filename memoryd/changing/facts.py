@@ -170,9 +170,7 @@ class FactStore:
 
     def _clean(self, batch: Sequence[NewFact]) -> list[NewFact]:
         clean = iter(self.writer.redact([one.content for one in batch if isinstance(one.content, str)]))
-        batch = [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
-        sources = self.writer.redact([one.source or "" for one in batch])
-        return [replace(one, source=source or None) for one, source in zip(batch, sources, strict=True)]
+        return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
 
 
 def _store(connection: Connection, agent_id: str) -> Store:

@@ -534,7 +534,7 @@ class Copies(FullScan):
             erasure.erase_sessions(connection, self.plan.sessions)
             erasure.erase_replies(connection, self.plan.sessions)
             for agent_id in self.workspaces:
-                if texts.list_columns(connection, "audit"):
+                if "audit" in there:
                     _erase_said(connection, agent_id, self.plan.cut)
                 erasure.erase_judgements(connection, agent_id)
 

@@ -27,7 +27,7 @@ from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image
 from memoryd.database.erasure import Forgotten
-from memoryd.database.parts import DAMAGED, check, find_fault, find_missing, list_lost
+from memoryd.database.parts import DAMAGED, find_fault, find_missing, list_lost
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -95,7 +95,7 @@ class Keeper:
             of, seq = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
             is_ours = last is not None and last["of"] == of
             known = last["seq"] if last is not None and is_ours else changes.first_seq(connection) - 1
-            images = changes.fit_tables(connection, changes.read_since(connection, known))
+            images = changes.read_since(connection, known)
         self._seq = max(known, seq)
         return {"of": of, "seq": seq, "from": 0 if is_ours else known, "rows": images} if seq > known else None
 
@@ -171,7 +171,7 @@ class Keeper:
                 is_foreign, is_newest = all((is_newest, self._is_behind, identity != of)), False
                 if is_foreign and query.has_row(connection, _MISSING.format("good", "main")):
                     return seq, None
-                if not schema.is_alike(connection):
+                if not _is_alike(connection):
                     continue
                 if query.fetch_column(connection, _MISSING.format(*sorted(("main", "good"), reverse=last > seq))):
                     return seq, None
@@ -254,7 +254,7 @@ class Keeper:
         alarms.set_alarm(engine, ALARM, fresh, now)  # end an old alarm, so that a new finding opens a new one
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), self.found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, now)
-        self.found.clear()
+        self.found = []
 
     def _try(self, engine: Engine, now: str, inspect: Callable[[Engine, str], list[str]]) -> bool:
         """Add the findings of an inspection, and return True if it did not fail.
@@ -283,8 +283,8 @@ class Keeper:
         """Return False if the journaled rows or their indexes are damaged, or if the newest copy cannot be read."""
         try:
             with sqlite.begin_read(engine, next(iter(backups.list_copies(self.state_dir)), None)) as connection:
-                checks = (f'integrity_check("{table}")' for table in changes.JOURNALED)
-                is_sound = not any(check(connection.exec_driver_sql, one) for one in checks)
+                checks = (f'PRAGMA integrity_check("{table}")' for table in changes.JOURNALED)
+                is_sound = all(query.fetch_column(connection, check) == ["ok"] for check in checks)
                 return is_sound and not self._is_wrong(connection)
         except Exception as error:  # noqa: BLE001 - the inspection that follows finds out why, and tells people
             self.log.info("the quick comparison failed, so a full inspection follows", why=describe(error))
@@ -332,7 +332,7 @@ class Keeper:
             self.erase_index(agent_id)
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
-            mended = vault.mend(connection, "good", damaged_texts) if schema.is_alike(connection) else 0
+            mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
             if is_wrong:
                 found += _fix_rows(connection, self._find_wrong(connection), "; ".join(self.found + found))
                 if found:
@@ -355,7 +355,7 @@ class Keeper:
         of = query.fetch_number(connection, _IDENTITY)
         lines = [one for one in entries if one["of"] == of]
         base = lines[0].get("from", 0) if lines else -1
-        if is_alike := schema.is_alike(connection):
+        if is_alike := _is_alike(connection):
             base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
         if (damaged or not is_alike) and changes.first_seq(connection) > base + 1:
             return []
@@ -468,11 +468,12 @@ def _read_right(
     connection: Connection, base: int, lines: list[Entry], *, is_alike: bool
 ) -> dict[tuple[str, str], dict[str, Any] | None]:
     """Return the rows that changed after `base` or differ from the attached copy, by table and JSON of the key."""
-    keys = list(changes.find_differing(connection)) if is_alike else []
-    images = [(table, key, changes.read_row(connection, table, key, "good.")) for table, key in keys]
-    images += changes.list_images(lines)
+    images = changes.fit_tables(connection, changes.list_images(lines))
     images += changes.read_since(connection, lines[-1]["seq"] if lines else base)  # not in the journal yet
-    return {(table, json.dumps(key)): row for table, key, row in changes.fit_tables(connection, images)}
+    right = {(table, json.dumps(key)): row for table, key, row in images}
+    for table, key in changes.find_differing(connection) if is_alike else ():
+        right.setdefault((table, json.dumps(key)), changes.read_row(connection, table, key, "good."))
+    return right
 
 
 def _fix_rows(connection: Connection, wrong: Sequence[tuple[Image, bool]], rebuilt: str) -> list[str]:
@@ -504,6 +505,15 @@ def _tell_rows(rows: Sequence[Image], what: str) -> list[str]:
     return [f"{count_noun(len(rows), 'row')}{what}: {_list(key[-1] for _, key, _ in rows)}"] * bool(rows)
 
 
+def _is_alike(connection: Connection) -> bool:
+    """Return True if a copy of this database is attached, with the same schema."""
+    if not query.has_row(connection, "SELECT 1 FROM pragma_database_list WHERE name = 'good'"):
+        return False
+    asked = ("application_id", "user_version")
+    sides = [[query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")]
+    return sides[0] == sides[1]
+
+
 def _lacks_history(rows: Iterable[Image]) -> bool:
     """Return True if rows of a copy leave out entries of the audit. Then the copy was made after a loss of history."""
     return any(table == "audit" and row is None for table, _, row in rows)
@@ -511,7 +521,7 @@ def _lacks_history(rows: Iterable[Image]) -> bool:
 
 def _mend_indexes(engine: Engine) -> list[str]:
     found = []
-    if sqlite.read(engine, lambda connection: check(connection.exec_driver_sql, "integrity_check")):
+    if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") != ["ok"]:
         sqlite.write(engine, query.run, "REINDEX")
         found.append("the indexes of the database were damaged and were rebuilt")
     if fault := sqlite.read(engine, lambda connection: find_fault(connection.exec_driver_sql)):

@@ -16,7 +16,7 @@ from sqlmodel import Session, col, or_, select
 from memoryd.changing.restore import ACTS, JOURNALS
 from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
-from memoryd.database import backups, memories, parts, reads, values, vault
+from memoryd.database import backups, memories, parts, reads, vault
 from memoryd.database.reads import DatabaseReader
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
@@ -51,9 +51,7 @@ def list_problems(
     """
     with reader.session() as session:
         found = list(_database(reader))
-        bad = values.find_bad(reader.stream)
-        found += _limit_problems(_problem("a value of another type than its column", str(one), REPAIRED) for one in bad)
-        if bad or parts.list_lost(reader.stream):  # the other checks would fail
+        if parts.list_lost(reader.stream):  # the other checks would fail
             return found
         agents = sorted({*reads.read_agents(reader), *(one for (one,) in reader.stream(_AUDITED))})
         checks = [iter(found), _texts(reader), _chain(reader), _contents(session)]
@@ -76,8 +74,9 @@ def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
 
 
 def _database(reader: DatabaseReader) -> Iterator[Problem]:
-    for what in parts.check(reader.stream):
-        yield _problem(what, "memoryd.db", "restore a backup")
+    for (what,) in reader.stream("PRAGMA quick_check"):
+        if what != "ok":
+            yield _problem(str(what), "memoryd.db", "restore a backup")
     if foreign := parts.find_foreign(reader.stream):
         what = f"has parts that differ from memoryd's schema: {', '.join(parts.name_parts(foreign))}"
         hint = "restart memoryd, which repairs triggers and its own indexes; remove foreign parts, or restore a backup"

@@ -24,7 +24,6 @@ JOURNALED: Mapping[str, tuple[str, ...]] = {
 # Waiting and running runs are left out: their cause queues them again, and heartbeats are not worth storing.
 _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
 _IN_BOTH = "SELECT name FROM pragma_table_info(?1, 'main') INTERSECT SELECT name FROM pragma_table_info(?1, 'good')"
-_CLASSES: Mapping[str, tuple[type, ...]] = {"VARCHAR": (str,), "FLOAT": (float, int)}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LASTING = frozenset({"agent", "memory", "audit", "content"})  # no row of these tables is ever deleted
 Image = tuple[str, list[Any], query.Row | None]  # table, primary key, and the row; the row is None if it was deleted
@@ -118,27 +117,27 @@ def _is_value(value: object) -> bool:
     """Return True if SQLite can store the value."""
     if isinstance(value, str):
         return not _SURROGATE.search(value)
-    return -1 << 63 <= value < 1 << 63 if isinstance(value, int) else isinstance(value, float | bytes | None)
+    return -1 << 63 <= value < 1 << 63 if isinstance(value, int) else value is None or isinstance(value, float)
 
 
-def _read_columns(connection: Connection, table: str) -> tuple[dict[str, tuple[type, ...]], set[str]]:
-    """Return the types of a table's columns by name, and the columns that must have a value."""
+def _read_columns(connection: Connection, table: str) -> tuple[set[str], set[str]]:
+    """Return the columns of a table, and those that must have a value."""
     found = query.fetch_rows(connection, f'PRAGMA table_info("{table}")')
     required = {name for _, name, _, is_set, default, key in found if key or (is_set and default is None)}
-    return {name: (*_CLASSES.get(kind, (int,)), type(None)) for _, name, kind, *_ in found}, required
+    return {name for _, name, *_ in found}, required
 
 
-def fit_tables(connection: Connection, images: Sequence[Image]) -> list[Image]:
+def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
     """Return images that the tables of this version can hold. A newer version may have written other columns.
 
-    Unknown columns are dropped. Rows without a required value, or with a value of another type, are left out.
+    Unknown columns are dropped. Rows without a required value are left out.
     """
     fitting: list[Image] = []
-    columns = {name: _read_columns(connection, name) for name in {table for table, *_ in images}}
+    columns = {name: _read_columns(connection, name) for name in JOURNALED}
     for table, key, row in images:
         known, required = columns[table]
         fit = row and {name: value for name, value in row.items() if name in known and _is_value(value)}
-        if fit is None or (fit.keys() >= required and all(isinstance(fit[name], known[name]) for name in fit)):
+        if fit is None or fit.keys() >= required:
             fitting.append((table, key, fit))
     return fitting
 
@@ -210,5 +209,4 @@ def find_differing(connection: Connection) -> Iterator[tuple[str, list[Any]]]:
         here, there = (f'SELECT {both} FROM {side}."{table}"{only}' for side in ("main", "good"))  # noqa: S608
         sql = f"SELECT {named} FROM ({here} EXCEPT {there}) UNION SELECT {named} FROM ({there} EXCEPT {here})"  # noqa: S608
         for row in query.fetch_rows(connection, sql):
-            if not any(isinstance(value, bytes) for value in row):  # a damaged key in the copy
-                yield table, list(row)
+            yield table, list(row)

@@ -17,7 +17,7 @@ from typing import Any
 # Damaged text in any other column must not break a query either; `verify` reports the damage.
 decode_lossily = partial(str, encoding="utf-8", errors="replace")
 
-PACKED = frozenset({"turn.text", "session_summary.messages", "session_summary.earlier"})  # columns with these texts
+
 _LONG = 256  # characters; a shorter new text stays plain, because compressing it would take more time than it is worth
 _FAST = 1  # zlib's level: a third faster than the default, and 5 % larger
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")

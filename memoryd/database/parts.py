@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from memoryd.database import reads
 from memoryd.database.library import load_library
 
-# A migration that adds a column puts it last in the SQL of a table, so columns are compared without their order. A
+# A migration that adds columns changes the order in the SQL of a table, so its words are compared without order. A
 # virtual table has no page: SQLite can read its columns only with its module. `hex` allows for text that is not UTF-8.
 _PARTS = (
     "WITH own AS (SELECT lower(type) AS type, name, sql, rootpage FROM sqlite_master"
@@ -25,27 +25,15 @@ _PARTS = (
     " SELECT hex('declaration of'), hex(name), hex(sql) FROM own WHERE type = 'table' AND rootpage"
 )
 _SIGNS = re.compile(r"('[^']*')|\"|\s+")  # a literal, which is kept; a quote of a name; white space
-_NEXT = re.compile(r",(?![^()]*\))")  # between two columns or constraints
-_ORDERED = {"REFERENCES", "GENERATED"}  # a declaration with this word means something else in another order
 _WORDS = re.compile(r"'[^']*'|\w+|[^\w\s\",]")
 # SQLite derives all parts from this one value. Reading it takes a tenth of the time.
 _SCHEMA = (
     "SELECT CAST(json_group_array(json_array(hex(type), hex(name), hex(tbl_name), rootpage <> 0, hex(sql))) AS BLOB)"
     " FROM (SELECT * FROM sqlite_master ORDER BY type, name)"
 )
-_VALUE = re.compile("(NULL|NUMERIC|TEXT) value in ")
 DAMAGED = "was damaged"
 Execute = Callable[[str], Iterable[Any]]
 Parts = dict[tuple[str, str], str]  # (kind, name) → declaration
-
-
-class Column(NamedTuple):
-    """Hold the declaration of a column."""
-
-    name: str
-    type: str
-    is_required: bool
-    in_key: bool
 
 
 class Migration(NamedTuple):
@@ -88,26 +76,11 @@ def list_lost(execute: Execute) -> list[str]:
     return name_parts({part: own[part] for part in own.keys() - here.keys() if part[0] in {"table", "column"}})
 
 
-def read_columns(execute: Execute) -> dict[str, list[Column]]:
-    """Return the stored columns that memoryd's schema declares and that a database has, by table."""
-    own, here = _read_both(execute)
-    found: dict[str, list[Column]] = {}
-    for (kind, name), declared in own.items():
-        if kind == "column" and (kind, name) in here and declared.endswith(" 0"):  # otherwise it is computed
-            (table, column), (stored_as, is_required, *_, key, _hidden) = name.split("."), declared.split()
-            found.setdefault(table, []).append(Column(column, stored_as, is_required == "1", key != "0"))
-    return found
-
-
-def check(execute: Execute, how: str = "quick_check") -> list[str]:
-    """Return the faults that SQLite finds in the file. Values that a column does not declare are left to `values`."""
-    return [what for (what,) in execute(f"PRAGMA {how}") if what != "ok" and not _VALUE.match(what)]
-
-
 def find_fault(execute: Execute) -> str:
     """Return the fault of a database, for people; empty if the file is sound and has all tables and columns."""
+    is_ok = [tuple(row) for row in execute("PRAGMA quick_check")] == [("ok",)]
     ((number, is_made),) = execute("SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version")
-    if check(execute) or number < 0 or bool(number) != is_made:
+    if not is_ok or number < 0 or bool(number) != is_made:
         return DAMAGED
     if lost := list_lost(execute):
         return f"has lost {', '.join(lost)}"
@@ -133,10 +106,7 @@ def _subtract(some: Parts, others: Parts) -> Parts:
 
 def _plain(sql: str | None, kind: str, _name: str) -> object:
     if sql and kind == "declaration of":
-        begin, _, rest = sql.partition("(")
-        body, _, end = rest.rpartition(")")
-        each = [words if _ORDERED & {*words} else sorted(words) for words in map(_WORDS.findall, _NEXT.split(body))]
-        return [sorted(each), _WORDS.findall(begin), _WORDS.findall(end)]
+        return sorted(_WORDS.findall(sql))
     return sql and _SIGNS.sub(lambda one: one[1] or " "[: one[0].isspace()], sql).strip()
 
 

@@ -5,22 +5,21 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
-from memoryd.database import alarms, backups, parts, query, reads, sqlite, values
+from memoryd.database import alarms, backups, parts, query, reads, sqlite
 from memoryd.database.library import NOT_DAMAGE, as_trouble, load_library, own_uri, read_code, require_file
 from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
 _READONLY = 8
 _RECOUNT = (
-    "INSERT OR REPLACE INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0),"
-    " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0"
+    "UPDATE vault_size SET (turns, bytes, compressed) = (SELECT count(*), coalesce(sum(octet_length(text)), 0),"
+    " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0)"
 )
 # SQLite carries out a trigger of the type 'TRIGGER' too, but DROP TRIGGER leaves its row.
 _LOWER = (
@@ -28,7 +27,6 @@ _LOWER = (
     "UPDATE main.sqlite_master SET type = 'trigger' WHERE lower(type) = 'trigger' AND type <> 'trigger'",
     "PRAGMA writable_schema = OFF",
 )
-_MOST_NAMED = 10  # rows in one alarm; verify names them all
 FOREIGN = "foreign"  # the alarm about parts of the database that are not memoryd's
 
 
@@ -83,7 +81,7 @@ def require_ours(path: Path) -> None:
 
 
 def mend(engine: Engine, now: str) -> list[str]:
-    """Repair bad values, remove foreign triggers, and rebuild missing indexes; return what was done, for people.
+    """Remove foreign triggers, and rebuild missing indexes; return what was done, for people.
 
     In a database of an older version, rebuild triggers too, because its migrations need them. The same transaction
     sets the alarm that names these repairs. Another alarm names the foreign parts and missing indexes that stay.
@@ -91,18 +89,8 @@ def mend(engine: Engine, now: str) -> list[str]:
     number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
     if not 0 < number <= reads.newest_schema():
         return []
-    # A migration may change the type of a column, so only the values of the newest schema are checked.
-    is_newest = number == reads.newest_schema()
-    is_bad = is_newest and bool(sqlite.read(engine, lambda one: values.find_bad(partial(query.iterate, one))))
-    good = backups.find_good(Path(str(engine.url.database)).parent) if is_bad else None
-    with sqlite.begin_write(engine, good) as connection:
-        rows = values.mend(connection, is_alike=is_alike(connection)) if is_bad else []
-        if rows:
-            connection.exec_driver_sql(_RECOUNT)
-        names = ", ".join(map(str, rows[:_MOST_NAMED]))
-        found = [f"values of another type than their column, repaired or removed: {names}"] * bool(rows)
-        found += mend_parts(connection, "index", *["trigger"] * (not is_newest))
-        if found:
+    with sqlite.begin_write(engine) as connection:
+        if found := mend_parts(connection, "index", *["trigger"] * (number < reads.newest_schema())):
             alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
         foreign = ", ".join(parts.name_parts(parts.find_foreign(connection.exec_driver_sql)))
         missing = ", ".join(name for kind, name in parts.find_missing(connection.exec_driver_sql) if kind == "index")
@@ -110,15 +98,6 @@ def mend(engine: Engine, now: str) -> list[str]:
     named += [f"the database has rows that these indexes forbid: {missing}"] * bool(missing)
     alarms.set_alarm(engine, FOREIGN, "; ".join(named) or None, now)
     return found
-
-
-def is_alike(connection: Connection) -> bool:
-    """Return True if a copy of this database is attached, with the same schema."""
-    if not query.has_row(connection, "SELECT 1 FROM pragma_database_list WHERE name = 'good'"):
-        return False
-    asked = ("application_id", "user_version")
-    sides = [[query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")]
-    return sides[0] == sides[1]
 
 
 def mend_parts(connection: Connection, *kinds: str) -> list[str]:
@@ -195,9 +174,10 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
         engine.update_execution_options(told=told)  # an older schema may lack what it needs
     finally:
         os.umask(previous)
-    files = (path.with_name(path.name + suffix) for suffix in _SIDE_FILES)
-    for file in filter(Path.exists, files):
-        file.chmod(0o600)
+    for suffix in _SIDE_FILES:
+        file = path.with_name(path.name + suffix)
+        if file.exists():
+            file.chmod(0o600)
     return OpenedDatabase(engine, moved, good, is_gone and good is None, fault, mended)
 
 
@@ -206,9 +186,7 @@ def _find_fault(path: Path) -> str:
     module = load_library()
     try:
         with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
-            fault, size = parts.find_fault(connection.execute), connection.execute("PRAGMA page_size").fetchone()[0]
-        # SQLite reads a page that was cut off as if zeros followed. Closing has moved the log into the file.
-        return fault or parts.DAMAGED * bool(path.stat().st_size % size)
+            return parts.find_fault(connection.execute)
     except UnicodeDecodeError:
         return parts.DAMAGED  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:

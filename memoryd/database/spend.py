@@ -52,9 +52,11 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
         sql = f"SELECT {_COUNTED} FROM spend WHERE run_id = ?"  # noqa: S608
         if query.fetch_number(connection, sql, wanted.run_id) + wanted.tokens > per_run:
             return "run_tokens"
-        columns = "run_id", "agent_id", "endpoint", "day", "at", "reserved", "how"
-        sql = f"{query.make_insert('spend', columns)} RETURNING id"
-        return query.fetch_number(connection, sql, *astuple(wanted), "reserved")
+        sql = (
+            "INSERT INTO spend (run_id, agent_id, endpoint, day, at, reserved, how)"
+            " VALUES (?, ?, ?, ?, ?, ?, 'reserved') RETURNING id"
+        )
+        return query.fetch_number(connection, sql, *astuple(wanted))
 
 
 def settle(connection: Connection, reservation: int, spent: SpentTokens, how: str) -> None:

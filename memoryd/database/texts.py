@@ -1,7 +1,5 @@
 """List every column that may hold session text, with the kind of its text, and read its rows in portions.
 
-The other columns hold words of memoryd itself or values of the configuration; `tests/changing/test_rescrub.py` lists
-them.
 `scrub --again` and `forget` use this to scan everything that is stored. A kept copy of the database may have an older
 schema, so missing columns are skipped.
 """
@@ -28,6 +26,7 @@ class ColumnKind(StrEnum):
     JSON = "json"  # JSON with texts
     NAME = "name"  # an id or a similar distinguishing value
     NAMES = "names"  # JSON with names
+    OURS = "ours"  # words of memoryd itself, or values of the configuration
     SESSION = "session"  # the id of a session, from any table
 
 
@@ -35,21 +34,56 @@ def _kinds(**names: str) -> dict[str, ColumnKind]:
     return {name: ColumnKind(kind) for kind, listed in names.items() for name in listed.split()}
 
 
+_PACKED = {("turn", "text"), ("session_summary", "messages"), ("session_summary", "earlier")}
 COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
-    "session": _kinds(session="id", name="native_id parent_id model branch", names="gauge", text="folder"),
-    "transcript": _kinds(session="session_id", names="skipped", text="path note"),
-    "turn": _kinds(session="session_id", name="record_id tool_call_id tool_name", text="text"),
-    "forgotten_text": _kinds(session="session_id"),
-    "watermark": _kinds(session="session_id"),
-    "session_summary": _kinds(session="session_id", text="summary", json="messages earlier"),
-    "memory": _kinds(names="sources", text="content category heading note", json="tags derived_from"),
-    "content": _kinds(json="text"),
-    "profile_section": _kinds(names="sources", text="text"),
-    "grant": _kinds(text="purpose person scope"),
-    "job_run": _kinds(session="session_id key", text="why error refused", json="options receipt reply claims"),
-    "alarm": _kinds(text="subject text"),
-    "daemon": _kinds(text="watching_note"),
-}
+    "agent": _kinds(ours="id workspace seen_at"),
+    "session": _kinds(
+        session="id", name="native_id parent_id model branch", names="gauge", text="folder",
+        ours="agent_id format state seen_at started_at last_turn_at ended_at slept_at facts_look",
+    ),
+    "transcript": _kinds(
+        session="session_id", names="skipped", text="path note",
+        ours="agent_id format version head_sha256 marker_sha256 prefix_sha256 fate fate_at",
+    ),
+    "turn": _kinds(
+        session="session_id", name="record_id tool_call_id tool_name", text="text",
+        ours="agent_id record_key role origin kind at withheld",  # `record_id` is computed from this key
+    ),
+    "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
+    "bad_span": _kinds(ours="sha256 reason seen_at"),
+    "vault_size": _kinds(),
+    "watermark": _kinds(session="session_id", ours="consumer moved_at run_id"),
+    "session_summary": _kinds(
+        session="session_id", text="summary", json="messages earlier", ours="updated_at run_id told"
+    ),
+    "memory": _kinds(
+        names="sources", text="content category heading note", json="tags derived_from",
+        ours="id agent_id kind content_hash origin_at created_at updated_at deleted_at ended_as successors salt",
+    ),
+    "audit": _kinds(ours="at agent_id actor run_id operation memory_id before after prev_hash hash"),
+    "content": _kinds(json="text", ours="sha256"),
+    "profile_section": _kinds(names="sources", text="text", ours="agent_id section updated_at run_id salt"),
+    "grant": _kinds(
+        text="purpose person scope", ours="id agent_id requested_at decided_at expires_at state reported_at"
+    ),
+    "core_file": _kinds(ours="agent_id sha256 agreed_at"),
+    "job_run": _kinds(
+        session="session_id key", text="why error refused", json="options receipt reply claims",
+        ours="id kind agent_id actor trigger state slot created_at scheduled_for started_at heartbeat_at "
+        "finished_at owner input_hash",
+    ),
+    "reader": _kinds(ours="endpoint model version tested_at"),
+    "verdict": _kinds(ours="agent_id key verdict read_at"),
+    "spend": _kinds(ours="run_id agent_id endpoint day at how"),
+    # A run with an intent is completed before a scan. The plan contains whole files, including text that a person has
+    # written. If the plan cannot be completed, a person must decide.
+    "intent": _kinds(ours="run_id agent_id made_at plan"),
+    "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
+    "job_mode": _kinds(ours="agent_id kind mode since why"),
+    "changed_row": _kinds(ours="name pk"),
+    "daemon": _kinds(text="watching_note", ours="owner version started_at watching"),
+}  # fmt: skip
+_LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, ColumnKind.NAMES})
 
 
 def read_portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[dict[str, Any]]]:
@@ -81,7 +115,7 @@ def read_rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[st
 
 def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
     there = list_columns(connection, table)
-    wanted = [name for name, kind in COLUMNS[table].items() if kind is not ColumnKind.SESSION and name in there]
+    wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
     if not wanted:
         return []
     quoted = ", ".join(f'{_express_column(table, name, there)} AS "{name}"' for name in wanted)
@@ -91,7 +125,7 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
 
 def _express_column(table: str, name: str, there: set[str]) -> str:
     """Return the SQL expression for the plain content of a column that may be compressed."""
-    if f"{table}.{name}" not in packing.PACKED:
+    if (table, name) not in _PACKED:
         return f'"{name}"'
     crc = "text_crc" if "text_crc" in there else "NULL"
     return f'plain(CAST("{name}" AS BLOB), {crc})'
@@ -144,7 +178,7 @@ def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:
 
 def list_intents(engine: Engine) -> list[str]:
     """List the ids of the runs that have an intent."""
-    if not sqlite.read(engine, list_columns, "intent"):
+    if "intent" not in list_tables(engine):
         return []
     return sqlite.read(engine, query.fetch_column, "SELECT run_id FROM intent ORDER BY run_id")
 

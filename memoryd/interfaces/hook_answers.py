@@ -130,8 +130,9 @@ class HookAnswerer:
         units = _read_request(agent, request, None).units
         # Not scanned again: all texts were scanned before they were stored or indexed, and the scanner takes longer to
         # start than an agent waits.
+        remembered = InjectionMaterial((), (), tuple(found), ())
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
-        made = contexts.fit_material(InjectionMaterial((), (), tuple(found), ()), budget, _estimate_tokens)
+        made = contexts.fit_material(remembered, budget, _estimate_tokens)
         self._note(request, self._known_to(agent, request) + (made.text if request.get("keeps", True) else ""))
         self._log(agent, request, made)
         return {"text": made.text}

@@ -37,9 +37,16 @@ _KEYWORDS = frozenset(list_words("keywords of the shell"))
 _SHELLS = frozenset(["bash", "sh", "zsh", "dash"])
 # Programs that run the command after them: their first words, with their options that take a value.
 _WRAPPERS = {
-    tuple(name.split()): frozenset(options.split())
-    for name, _, options in (one.partition(":") for one in list_words("programs that run a command"))
-}
+    (name, *rest): frozenset(values.split())
+    for (name, *rest), values in (
+        (["sudo"], "-u -g"), (["time"], ""), (["nohup"], ""), (["env"], "-u"), (["nice"], "-n"), (["timeout"], "-k -s"),
+        (["npx"], "-p --package"), (["bunx"], ""), (["pnpx"], ""), (["xvfb-run"], ""),
+        (["uv", "run"], "--with --extra --group --python -p --project --directory --package --env-file"),
+        (["poetry", "run"], ""), (["pipenv", "run"], ""), (["pdm", "run"], ""), (["hatch", "run"], ""),
+        (["rye", "run"], ""), (["bundle", "exec"], ""), (["pnpm", "exec"], ""), (["pnpm", "dlx"], ""),
+        (["npm", "exec"], ""), (["mise", "exec"], ""), (["python", "-m"], ""), (["coverage", "run"], "--source"),
+    )
+}  # fmt: skip
 _PYTHON = re.compile(r"(?:python|py)[\d.]*")
 
 

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from memoryd.text.word_lists import list_words
 from memoryd.transcripts.blocks import block_text, output_text
 from memoryd.transcripts.dialogs import read_dialog
 from memoryd.transcripts.fields import mappings, read_mapping, read_time, read_tokens, read_word, type_name
@@ -33,7 +32,11 @@ _HINT = re.compile(r" \(disable recaps in /config\)\s*\Z")
 _BRANCH, _DETACHED = re.compile(r"[^\s\x00-\x1f\x7f~^:?*\[\\`<>]{1,100}"), "HEAD"  # names that git allows for a branch
 SYNTHETIC = "<synthetic>"  # the model name in the program's own messages that replace a response, such as API errors
 
-_SESSION_TYPES = frozenset(list_words("claude-code session types"))
+_SESSION_TYPES = frozenset({
+    "user", "assistant", "system", "progress", "attachment", "summary", "file-history-snapshot", "file-history-delta",
+    "queue-operation", "last-prompt", "mode", "permission-mode", "ai-title", "custom-title", "agent-name", "pr-link",
+    "bridge-session",
+})  # fmt: skip
 _NO_CONTENT = "/no-content"  # marks a message without readable words: the format has changed
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BARE_TYPES = frozenset({"file-history-snapshot", "file-history-delta"})

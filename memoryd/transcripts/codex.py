@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
-from memoryd.text.word_lists import list_words
 from memoryd.transcripts.blocks import block_text
 from memoryd.transcripts.dialogs import read_answers
 from memoryd.transcripts.fields import mappings, read_mapping, read_time, read_tokens, read_word, type_name
@@ -33,7 +32,20 @@ from memoryd.transcripts.whole import parse_object
 
 _ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 # Records without new content: the model's reasoning, notices, and copies of other records.
-_PASSED_OVER = _ENVELOPES | set(list_words("codex passed over"))
+_PASSED_OVER = frozenset({
+    *_ENVELOPES, "world_state", "token_usage_record", "inter_agent_communication_metadata", "state", "reasoning",
+    *(f"response_item/{name}" for name in ("reasoning", "message/user", "compaction", "ghost_snapshot")),
+    *(f"event_msg/{name}" for name in (
+        "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "agent_reasoning_section_break",
+        "token_count", "task_started", "task_complete", "turn_aborted", "context_compacted", "exec_command_end",
+        "patch_apply_end", "mcp_tool_call_end", "web_search_end", "sub_agent_activity", "entered_review_mode",
+        "exited_review_mode", "thread_name_updated", "thread_settings_applied", "error", "warning", "plan_update",
+    )),
+    *(f"item_completed/{name}" for name in (
+        "AgentMessage", "CommandExecution", "ContextCompaction", "Reasoning", "FileChange", "McpToolCall", "WebSearch",
+        "Plan", "ImageView", "EnteredReviewMode", "ExitedReviewMode",
+    )),
+})  # fmt: skip
 _COLLABORATION = "event_msg/collab_"
 _NAME = re.compile(
     r"rollout-.{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.jsonl)?", re.IGNORECASE | re.DOTALL

@@ -20,7 +20,6 @@ from typing import Any
 
 import orjson
 
-from memoryd.text.word_lists import list_words
 from memoryd.transcripts.blocks import block_text
 from memoryd.transcripts.fields import mappings, read_mapping, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
@@ -30,7 +29,10 @@ from memoryd.transcripts.turn import Origin, Role, TurnKind
 from memoryd.transcripts.whole import parse_object
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_ENTRIES = frozenset(list_words("pi entries"))
+_ENTRIES = frozenset({
+    "message", "compaction", "branch_summary", "custom", "custom_message", "model_change", "thinking_level_change",
+    "label", "session_info",
+})  # fmt: skip
 _KNOWN = _ENTRIES | {"session", "leaf", "link", "reset"}  # the last three are OpenClaw's
 _PLACE = ("id", "parentId", "firstKeptEntryId", "firstKeptEntryIndex")  # the position of an entry, not its content
 _FAILED = frozenset({"aborted", "error"})

@@ -609,35 +609,6 @@ def test_a_changed_constraint_of_a_table_is_named_with_what_helps(scratch, what)
     assert is_whole(scratch)
 
 
-ORDERS = {
-    "swapped keys": (
-        "transcript",
-        "(agent_id) REFERENCES agent (id),\n  FOREIGN KEY(session_id) REFERENCES session (id)",
-        "(session_id) REFERENCES agent (id),\n  FOREIGN KEY(agent_id) REFERENCES session (id)",
-    ),
-    "expression": (
-        "turn",
-        "'sha256:' || lower(hex(record_key)) ELSE record_key",
-        "record_key ELSE 'sha256:' || lower(hex(record_key))",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", ORDERS)
-def test_the_same_words_in_another_order_are_a_change(scratch, what):
-    table, old, new = ORDERS[what]
-    edit_schema(scratch, CHANGE, old, new, table)
-    assert f"declaration of '{table}'" in scratch.run("verify").stdout
-
-
-def test_a_key_that_refers_to_another_column_is_a_change_by_somebody(scratch):
-    edit_schema(scratch, CHANGE, "REFERENCES agent (id)", "REFERENCES agent (workspace)", "memory")
-    assert "declaration of 'memory'" in scratch.run("verify").stdout
-    error = scratch.json("facts", "add", GRAZ, code=1)
-    assert error["message"].endswith("somebody changed the database")
-    assert "restore a backup" in error["hint"]
-
-
 def test_an_error_of_a_changed_table_names_the_command_that_shows_it(scratch):
     edit_schema(scratch, CHANGE, *CHANGES["check"][1:], "memory")
     assert "memoryd verify" in scratch.json("facts", "add", "Never drives to Graz.", code=1)["hint"]

@@ -11,7 +11,7 @@ from importlib import resources
 import pytest
 from ledger_world import core_memory, source
 from scratch import STARTED, Scratch, filler, in_process, message, said
-from sqlmodel import Session, select
+from sqlmodel import select
 
 from memoryd.daemon.once import run_once
 from memoryd.database import memories, parts, query, reads, schema, sqlite, tables
@@ -73,19 +73,20 @@ def test_a_new_database_has_small_pages_and_an_older_one_keeps_its_own(tmp_path)
         engine.dispose()
 
 
-def test_a_reader_sees_one_state_and_the_tables_describe_its_rows(tmp_path):
+def test_a_session_reads_rows_as_objects_in_the_readers_own_transaction(tmp_path):
     engine = schema.open_database(tmp_path / "memoryd.db", now="2026").engine
     sqlite.write(engine, query.run, "INSERT INTO agent VALUES ('a', '/w', 1, 0, '2026')")
     with reads.open_reader(tmp_path / "memoryd.db") as reader:
-        assert reads.read_agents(reader)["a"]["workspace"] == "/w"
+        with reader.session() as session:
+            (agent,) = session.exec(select(tables.AgentRow)).all()
         sqlite.write(engine, query.run, "UPDATE agent SET workspace = '/other'")
+        assert (agent.id, agent.workspace, agent.enabled) == ("a", "/w", True)
+        with reader.session() as session:
+            assert session.exec(select(tables.AgentRow.workspace)).all() == ["/w"]
         assert reads.read_agents(reader)["a"]["workspace"] == "/w"
         assert reads.job_runs(reader, agent_id="a", kind=None, state="failed") == []
         with pytest.raises(ValueError, match="unpack"):
             reads.job_runs(reader, agnet_id="a")
-    with Session(engine) as session:
-        (agent,) = session.exec(select(tables.AgentRow)).all()
-        assert (agent.id, agent.workspace, agent.enabled) == ("a", "/other", True)
     engine.dispose()
 
 
