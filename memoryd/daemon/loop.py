@@ -141,6 +141,8 @@ class Loop:
         self.tasks: dict[str, Future[object]] = {}
         self.captures = Captures()
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
+        # Returns True while a session with injected text is live, because its hooks need the scanner.
+        self.is_hooked: Callable[[], bool] = lambda: False
         self.heed: Callable[[], None] | None = None  # carries out the fleet's requests to this host
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
@@ -434,7 +436,7 @@ class Loop:
         if not self.uncounted or self._reads_history():
             return
         # Only after a long read, because the child that counts tokens takes as much memory as the scanner.
-        if began is not None and now - began > QUEUE_SECONDS:
+        if began is not None and now - began > QUEUE_SECONDS and not self.is_hooked():
             self.app.scrubber.tick(math.inf)
         self.reconsider.update(dict.fromkeys(self.uncounted, ""))
         self.uncounted.clear()

@@ -9,6 +9,7 @@ as the agent, but could open its files as well. The command refuses to run on a 
 
 import math
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -104,6 +105,8 @@ class HookAnswerer:
             return {"text": ""}
         self._note(request, made.text, request.get("source"))
         self._log(agent, request, made)
+        if _session(request)[1] is not None:  # load the scanner now: the prompt of a script follows within 0.1 s
+            threading.Thread(target=self._keep_ready, name="ready", daemon=True).start()
         return {"text": made.text}
 
     def _is_second(self, request: Mapping[str, Any], text: str) -> bool:
@@ -127,10 +130,8 @@ class HookAnswerer:
         found = [*self._find_about(agent, request, text), *self._suggest(agent, request)]
         if not found:
             return {"text": ""}
-        units = _read_request(agent, request, None).units
-        # Not scanned again: all texts were scanned before they were stored or indexed, and the scanner takes longer to
-        # start than an agent waits.
-        remembered = InjectionMaterial((), (), tuple(found), ())
+        app, units = self._app, _read_request(agent, request, None).units
+        remembered = contexts.redact_material(InjectionMaterial((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
         made = contexts.fit_material(remembered, budget, _estimate_tokens)
         self._note(request, self._known_to(agent, request) + (made.text if request.get("keeps", True) else ""))
@@ -197,15 +198,19 @@ class HookAnswerer:
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
 
     def refresh(self) -> None:
-        """Prepare the answers to the next requests while no agent waits, because an answer needs scanner and tokenizer.
+        """Prepare the answers to the next requests while no agent waits.
 
-        Both take longer to start than an agent waits.
+        The scanner takes longer to start than an agent waits. So it stays loaded while a session with injected text is
+        live.
         """
+        is_in_use = self.is_in_use()
         if self._settings is not self._app.settings:
             self._settings, self._looks = self._app.settings, self._look_timer()
         is_busy = self._loop.counts or self._app.ingest.backlog  # preparing would start a second child process
-        if (self._is_in_use() or not is_busy) and self._looks.is_due(self._app.clock.monotonic()):
+        if (is_in_use or not is_busy) and self._looks.is_due(self._app.clock.monotonic()):
             self._prepare()
+        if is_in_use:
+            self._keep_ready()
 
     def _look_timer(self) -> LookTimer:
         app = self._app
@@ -214,7 +219,7 @@ class HookAnswerer:
         written = [app.database, app.recall.indexer.index.path, *consents]
         return LookTimer(written, 0, app.clock.monotonic(), anyway=_LOOK_SECONDS)
 
-    def _is_in_use(self) -> bool:
+    def is_in_use(self) -> bool:
         """Return True if a session got injected text less than `sessions.idle_end` ago."""
         since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
         return any(told.at > since for told in list(self._sessions.values()))
@@ -268,8 +273,15 @@ class HookAnswerer:
 
         Each child process takes 50 to 60 MB.
         """
-        if not (self._asking or self._is_in_use() or self._loop.running):
+        if not (self._asking or self.is_in_use() or self._loop.running):
             child.tick(math.inf)
+
+    def _keep_ready(self) -> None:
+        """Start the scanner, because an agent may soon need it."""
+        try:
+            self._app.scrubber.begin([""]).result()
+        except MemorydError as error:
+            self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
     def _list_askers(self, agent: Agent) -> list[Asker]:
         """Return who may ask next: new sessions, and the last session if a person resumes it.

@@ -39,6 +39,7 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         hooked = HookAnswerer(app, loop)
+        loop.is_hooked = hooked.is_in_use
         if (link := app.link) is not None:
             loop.heed = lambda: link.heed(lambda asked: fleet.carry_out(app.settings, asked))
         ahead = app.clock.monotonic() + AHEAD_SECONDS

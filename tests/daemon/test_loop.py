@@ -76,8 +76,8 @@ def test_tokens_are_counted_once_the_history_is_read_and_without_the_scanner_in_
     rested = []
     monkeypatch.setattr(opened.scrubber, "tick", rested.append)
     now = loop.clock.monotonic()
-    for seconds, ended in ((0.5, []), (10, [float("inf")])):
-        loop.reads_since = now - seconds
+    for seconds, is_hooked, ended in ((0.5, False, []), (10, True, []), (10, False, [float("inf")])):
+        loop.reads_since, loop.is_hooked = now - seconds, lambda is_hooked=is_hooked: is_hooked
         loop._consider([session_id])
         assert (loop.counts, loop.uncounted) == ({}, {session_id})
         loop._read_changed(now)  # nothing waits to be read any more

@@ -465,26 +465,30 @@ def test_what_has_not_changed_is_not_worked_out_again(world):
         store.delete(store.search(animal)[0].id)
 
 
-def test_neither_a_start_nor_a_prompt_waits_for_the_scanner_or_the_tokenizer(prompted):
-    """To start them takes longer than an agent waits, so they need not stay loaded while a session is live."""
-    app, made, day = prompted.app, prompted.hooked, prompted.workspace / "memory" / "2026-01-05.md"
-    secret = "ghp_" + "4eC39HqLyjWDarjtT1zdp7dc4eC39HqLyjWD"
-    day.parent.mkdir(exist_ok=True)
-    day.write_text(f"# Daily Memory: 2026-01-05\n\nThe staging server takes {secret} as its key.\n", encoding="utf-8")
-    app.scrubber.configure(replace(app.settings, scrub=replace(app.settings.scrub, secrets="redact")))
-    app.recall.indexer.refresh(app.settings.agents[0])
+def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_scanner(world):
+    """To start the scanner takes longer than an agent waits."""
+    app, made = world.app, HookAnswerer(world.app, world.loop)
     made.refresh()
     with (
         patch.object(app.worker, "count", side_effect=AssertionError),
-        patch.object(app.scrubber._scanner, "scan", side_effect=AssertionError),
+        patch.object(app.scrubber, "redact", None),
+        patch.object(made, "_keep_ready") as loaded,
     ):
         for tool in ("claude-code", "codex", "openclaw"):
             dialect = hook.DIALECTS[tool]
-            asked = {"workspace": str(prompted.workspace), "units": dialect.units, "files": dialect.files}
-            assert "Likes brakes." in made.context(asked | {"session": tool})["text"]
-            text = made.prompt(asked | {"session": tool, "prompt": "what key does the staging server take?"})["text"]
-            assert "The staging server takes [REDACTED:github-token] as its key." in text
+            asked = {"workspace": str(world.workspace), "units": dialect.units, "files": dialect.files, "session": "s1"}
+            assert "Likes brakes." in made.context(asked)["text"]
+        until(lambda: loaded.call_count == 3)  # beside the answer: the prompt comes next
+    scanned = []
+    with (
+        patch.object(app.worker, "count", side_effect=AssertionError),
+        patch.object(app.scrubber, "scan", side_effect=lambda texts, _progress: scanned.append(texts) or [None]),
+    ):
         made.refresh()
+        assert scanned == [[""]]
+        made.announce({"workspace": str(world.workspace), "event": "session-end", "session": "s1"})
+        made.refresh()
+        assert scanned == [[""]], "the session is over"
 
 
 def test_answers_are_prepared_again_after_a_write_with_one_child_at_a_time(world):
@@ -883,7 +887,7 @@ def test_what_is_prepared_while_nobody_waits_is_that_of_each_project(shared):
     made = HookAnswerer(shared.app, shared.loop)
     made.refresh()
     units = hook.DIALECTS["claude-code"].units
-    with patch.object(shared.app.worker, "count", side_effect=AssertionError):
+    with patch.object(shared.app.worker, "count", side_effect=AssertionError), patch.object(made, "_keep_ready"):
         for folder, told in ((shared.first, "first boat"), (shared.second, "second boat"), (shared.new, "Tabs")):
             asked = {"workspace": str(shared.workspace), "units": units, "cwd": str(folder), "session": f"n{told}"}
             assert told in made.context(asked)["text"]
