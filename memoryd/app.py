@@ -154,6 +154,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     keeper = Keeper(settings.state_dir, log.bind(part="recovery"))
     index = Index(settings.state_dir, log.bind(part="index"))
     keeper.erase_index = index.erase
+    index.told = keeper.found.append
     engine = recover_database(settings, path, keeper, clock)
     journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (

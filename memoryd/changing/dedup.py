@@ -39,8 +39,7 @@ _CANDIDATES = (
 
 def list_duplicates(connection: Connection, agent_id: str, kind: MemoryKind) -> Iterator[tuple[str, str]]:
     """Yield pairs of ids for a kind of memory: a memory to remove, and the one that stays. Protected memories stay."""
-    rows = query.fetch_rows(connection, _CANDIDATES, agent_id, str(kind))
-    for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
+    for _, (kept, *copies) in groupby(query.fetch_rows(connection, _CANDIDATES, agent_id, str(kind)), itemgetter(0, 1)):
         yield from ((copy, kept[-1]) for *_, is_protected, copy in copies if not is_protected)
 
 

@@ -170,7 +170,9 @@ class FactStore:
 
     def _clean(self, batch: Sequence[NewFact]) -> list[NewFact]:
         clean = iter(self.writer.redact([one.content for one in batch if isinstance(one.content, str)]))
-        return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
+        batch = [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
+        sources = self.writer.redact([one.source or "" for one in batch])
+        return [replace(one, source=source or None) for one, source in zip(batch, sources, strict=True)]
 
 
 def _store(connection: Connection, agent_id: str) -> Store:

@@ -254,7 +254,7 @@ class Keeper:
         alarms.set_alarm(engine, ALARM, fresh, now)  # end an old alarm, so that a new finding opens a new one
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), self.found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, now)
-        self.found = []
+        self.found.clear()
 
     def _try(self, engine: Engine, now: str, inspect: Callable[[Engine, str], list[str]]) -> bool:
         """Add the findings of an inspection, and return True if it did not fail.

@@ -45,7 +45,6 @@ from memoryd.worker.client import ClosedError
 TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # a fallback for commands that cannot use the control socket
 CHECK_SECONDS = 300.0
-_DAEMON = ("id", "pid", "owner", "version", "started_at", "watching", "watching_note")
 PRUNE_SECONDS = 3600.0
 DISCOVER_SECONDS = 60.0
 CAPTURE_SECONDS = 5.0
@@ -62,6 +61,7 @@ MOST_LOOKS = 25  # checks of a transcript for a hook event; some transcripts sta
 SUSPENDED_SECONDS = 10.0
 COUNT_SECONDS = 20.0  # after this time of reading a backlog, tokens are counted in parallel
 CHORES, INDEXING, DISCOVERY = "chore", "indexing", "discovery"  # kinds of tasks
+_DAEMON = ("id", "pid", "owner", "version", "started_at", "watching", "watching_note")  # the columns of its row
 
 
 class Wake:

@@ -12,21 +12,22 @@ _OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"
 
 
 class Alarm(NamedTuple):
-    """Hold an open alarm. `since` is UTC, ISO 8601."""
+    """Hold an alarm: a condition that a person must know about. It is cleared when it ends, but never deleted."""
 
     id: int
     kind: str
     agent_id: str  # empty if the alarm belongs to no agent
     subject: str
+    since: str  # UTC, ISO 8601
     text: str
-    since: str
+    cleared_at: str | None  # None while the alarm is open
     told: str | None  # the result of the configured alarm command; None until it has run
 
 
 def list_open(connection: Connection) -> list[Alarm]:
     """List the open alarms, oldest first."""
     # The unary plus keeps SQLite from using the primary key, so that it uses the index of open alarms.
-    sql = "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY +id"
+    sql = f"SELECT {', '.join(Alarm._fields)} FROM alarm WHERE cleared_at IS NULL ORDER BY +id"  # noqa: S608
     return [Alarm(*row) for row in query.fetch_rows(connection, sql)]
 
 

@@ -86,6 +86,12 @@ def fetch_object(connection: Connection, sql: str, *values: object) -> dict[str,
     return found
 
 
+def make_insert(table: str, columns: Collection[str], how: str = "INSERT") -> str:
+    """Return a statement that inserts a row. `how` may be, for example, `INSERT OR IGNORE`."""
+    named = ", ".join(f'"{name}"' for name in columns)
+    return f'{how} INTO "{table}" ({named}) VALUES ({", ".join("?" * len(columns))})'
+
+
 def make_upsert(table: str, columns: Sequence[str], *keys: str, kept: Collection[str] = ()) -> str:
     """Return a statement that inserts a row, or updates the row that has the same keys.
 
@@ -96,8 +102,7 @@ def make_upsert(table: str, columns: Sequence[str], *keys: str, kept: Collection
         kept: columns that an update leaves unchanged.
     """
     sets = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in {*keys, *kept})
-    insert = f'INSERT INTO "{table}" ({", ".join(columns)}) VALUES ({", ".join("?" * len(columns))})'  # noqa: S608
-    return f"{insert} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sets}"
+    return f"{make_insert(table, columns)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sets}"
 
 
 def change_each(connection: Connection, sql: str, values: Iterable[tuple[object, ...]]) -> None:

@@ -1,12 +1,15 @@
 """Store how second readers performed on the calibration set, and their verdicts on claims."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
 from memoryd.jobs.reader import Fitness
+
+_RESULT = ("true_right", "true_asked", "false_right", "false_asked", "tested_at")
 
 
 class CalibrationResult(NamedTuple):
@@ -18,10 +21,7 @@ class CalibrationResult(NamedTuple):
 
 def read_result(connection: Connection, endpoint: str, model: str, version: str) -> CalibrationResult | None:
     """Return a model's result for this version of prompt and calibration set; None if it was not tested with it."""
-    sql = (
-        "SELECT true_right, true_asked, false_right, false_asked, tested_at FROM reader"
-        " WHERE endpoint = ? AND model = ? AND version = ?"
-    )
+    sql = f"SELECT {', '.join(_RESULT)} FROM reader WHERE endpoint = ? AND model = ? AND version = ?"  # noqa: S608
     rows = query.fetch_rows(connection, sql, endpoint, model, version)
     return CalibrationResult(Fitness(*rows[0][:4]), rows[0][4]) if rows else None
 
@@ -29,21 +29,14 @@ def read_result(connection: Connection, endpoint: str, model: str, version: str)
 def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: CalibrationResult) -> None:
     """Store a model's result, and delete its earlier results of any version."""
     query.run(connection, "DELETE FROM reader WHERE endpoint = ? AND model = ?", endpoint, model)
-    one = result.fitness
-    sql = (
-        "INSERT INTO reader (endpoint, model, version, true_right, true_asked, false_right, false_asked, tested_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-    )
-    right = one.true_right, one.true_asked, one.false_right, one.false_asked
-    query.run(connection, sql, endpoint, model, version, *right, result.at)
+    sql = query.make_insert("reader", ("endpoint", "model", "version", *_RESULT))
+    query.run(connection, sql, endpoint, model, version, *astuple(result.fitness), result.at)
 
 
 def share(source: Engine, target: Engine) -> None:
     """Copy all test results to the database of another installation, so that no model is tested twice."""
-    rows = [tuple(row) for row in sqlite.read(source, query.fetch_rows, "SELECT * FROM reader")]
-    if rows:
-        sql = f"INSERT OR REPLACE INTO reader VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
-        sqlite.write(target, query.change_each, sql, rows)
+    for row in sqlite.read(source, query.fetch_mappings, "SELECT * FROM reader"):
+        sqlite.write(target, query.run, query.make_insert("reader", row, "INSERT OR REPLACE"), *row.values())
 
 
 def read_verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict[str, str]:

@@ -86,9 +86,7 @@ def _run(row: dict[str, Any]) -> Run:
 
 def _insert(connection: Connection, row: Mapping[str, Any], how: str = "INSERT OR IGNORE") -> bool:
     values = {**_NEW, **row}
-    names = ", ".join(f'"{name}"' for name in values)
-    sql = f"{how} INTO job_run ({names}) VALUES ({', '.join('?' * len(values))})"
-    return query.change_one(connection, sql, *values.values())
+    return query.change_one(connection, query.make_insert("job_run", values, how), *values.values())
 
 
 def new_run_id(now: datetime) -> str:

@@ -174,10 +174,9 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
         engine.update_execution_options(told=told)  # an older schema may lack what it needs
     finally:
         os.umask(previous)
-    for suffix in _SIDE_FILES:
-        file = path.with_name(path.name + suffix)
-        if file.exists():
-            file.chmod(0o600)
+    files = (path.with_name(path.name + suffix) for suffix in _SIDE_FILES)
+    for file in filter(Path.exists, files):
+        file.chmod(0o600)
     return OpenedDatabase(engine, moved, good, is_gone and good is None, fault, mended)
 
 
@@ -186,7 +185,9 @@ def _find_fault(path: Path) -> str:
     module = load_library()
     try:
         with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
-            return parts.find_fault(connection.execute)
+            fault, size = parts.find_fault(connection.execute), connection.execute("PRAGMA page_size").fetchone()[0]
+        # SQLite reads a page that was cut off as if zeros followed. Closing has moved the log into the file.
+        return fault or parts.DAMAGED * bool(path.stat().st_size % size)
     except UnicodeDecodeError:
         return parts.DAMAGED  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:

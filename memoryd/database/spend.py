@@ -52,11 +52,9 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
         sql = f"SELECT {_COUNTED} FROM spend WHERE run_id = ?"  # noqa: S608
         if query.fetch_number(connection, sql, wanted.run_id) + wanted.tokens > per_run:
             return "run_tokens"
-        sql = (
-            "INSERT INTO spend (run_id, agent_id, endpoint, day, at, reserved, how)"
-            " VALUES (?, ?, ?, ?, ?, ?, 'reserved') RETURNING id"
-        )
-        return query.fetch_number(connection, sql, *astuple(wanted))
+        columns = "run_id", "agent_id", "endpoint", "day", "at", "reserved", "how"
+        sql = f"{query.make_insert('spend', columns)} RETURNING id"
+        return query.fetch_number(connection, sql, *astuple(wanted), "reserved")
 
 
 def settle(connection: Connection, reservation: int, spent: SpentTokens, how: str) -> None:

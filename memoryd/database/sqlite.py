@@ -109,11 +109,12 @@ def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
 @contextmanager
 def undo_after(connection: Connection) -> Iterator[None]:
     """Open a savepoint in a write transaction that is always rolled back at its end."""
-    savepoint = connection.begin_nested()
+    savepoint, driver = connection.begin_nested(), connection.connection
     try:
         yield
     finally:
-        savepoint.rollback()
+        if driver.in_transaction:  # a full disk has ended the transaction
+            savepoint.rollback()
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from sqlalchemy.orm import declared_attr
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
 
-from memoryd.database import changes, grants
+from memoryd.database import alarms, changes, grants
 from memoryd.ledger import memory as ledger
 from memoryd.ledger.audit import AuditEntry
 
@@ -391,21 +391,9 @@ class IntentRow(_Table, table=True):
     plan: str
 
 
-class AlarmRow(_Table, table=True):
-    """Store a condition that a person must know about. It is cleared when the condition ends, but never deleted."""
-
-    __table_args__ = (
-        Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
-    )
-
-    id: int | None = Field(default=None, primary_key=True)
-    kind: str
-    agent_id: str = ""
-    subject: str = ""
-    since: str
-    text: str
-    cleared_at: str | None = None
-    told: str | None = None  # the result of the configured alarm command; None until it has run
+AlarmRow = _table_of(alarms.Alarm, "Alarm", id=Field(default=None, primary_key=True))
+_open = AlarmRow.cleared_at.is_(None)
+Index("alarm_open", AlarmRow.kind, AlarmRow.agent_id, AlarmRow.subject, unique=True, sqlite_where=_open)
 
 
 class JobModeRow(_Table, table=True):

@@ -20,7 +20,7 @@ _TURN_COLUMNS = (
     "text", "at", "usage", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
     "sha256", "withheld", "text_crc",
 )  # fmt: skip
-INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
+INSERT_TURNS = query.make_insert("turn", _TURN_COLUMNS)
 # Matches all versions of a record: under its id, and under `id~hash`. ?3 is the id followed by `\x7f`.
 _OF_RECORD = "agent_id = ?1 AND (record_key = key_of(?2) OR (record_key > ?2 || '~' AND record_key < ?3))"
 

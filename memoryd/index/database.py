@@ -7,14 +7,14 @@ its file or row. Vectors of meanings are in the same file, if there is a model f
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import library
-from memoryd.database.library import BUSY_TIMEOUT_MS, NOT_DAMAGE, file_id, load_library, own_uri, read_code
+from memoryd.database.library import NOT_DAMAGE, file_id, load_library, own_uri, read_code
 from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
@@ -33,6 +33,7 @@ VERSION = 10  # the version of tables and content; an index of another version i
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200
+_DAMAGED = "the search index was damaged and is rebuilt"
 _SMALL = 8 << 20  # bytes; a larger file is not checked at each opening, but by the daemon
 
 
@@ -49,6 +50,7 @@ class Index:
         """Store the settings; nothing is opened yet."""
         self.path = state_dir / NAME
         self._log = log
+        self.told: Callable[[str], None] = lambda _what: None  # called if the index was damaged
         self._lock = threading.RLock()
         self._connection: Any = None
         self._file: tuple[int, int] | None = None
@@ -142,16 +144,14 @@ class Index:
         """Raise RebuiltError after damage, and StateError after any other error of SQLite."""
         try:
             yield
-        except (load_library().DatabaseError, UnicodeDecodeError, FaultError) as error:
+        except (load_library().DatabaseError, UnicodeDecodeError, DamagedError, FaultError) as error:
             if _is_damage(error):
                 self._wipe(describe(error))
-                what = f"the index was damaged and is rebuilt: {describe(error)}"
+                what = f"{_DAMAGED}: {describe(error)}"
+                self.told(what)
                 raise RebuiltError(what, str(self.path)) from error
             hint = "it is tried again; memoryd doctor looks at the disk"
             raise StateError(f"the index cannot be used: {describe(error)}", str(self.path), hint) from error
-        except DamagedError as error:
-            self._wipe(error.what)
-            raise RebuiltError("the index was damaged and is rebuilt", str(self.path)) from error
 
     def _open(self) -> None:
         if self._connection is not None and self._file == file_id(self.path):
@@ -172,11 +172,10 @@ class Index:
         module = load_library()
         connection = None
         try:
-            uri = own_uri(self.path)
+            own_uri(self.path)  # before the file is created
             is_new = not self.path.exists()
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            connection = module.connect(uri, uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
-            connection.isolation_level = None
+            connection = library.connect(self.path)
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             if not is_new and number != VERSION:
                 connection.close()
@@ -204,6 +203,7 @@ class Index:
                 connection.close()
             if not _is_damage(error):
                 raise library.as_trouble(error, "the index cannot be opened", self.path) from error
+            self.told(f"{_DAMAGED}: {describe(error)}")
             return describe(error)
         self._connection, self._file = connection, file_id(self.path)
         return None

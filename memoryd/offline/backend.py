@@ -227,7 +227,7 @@ def _facts(ask: Ask) -> str:
     given = dict(ask.context)
     corrected = {line.split()[0] for line in given.get("hints", "").splitlines() if Signal.CORRECTION in line.split()}
     facts = {line.split()[0]: _LISTED.sub("", line) for line in given.get("known facts", "").splitlines()}
-    known = KnownTexts(facts.values())
+    known = KnownTexts()  # of this reply; the job counts the duplicates of known facts
     offered, removals, before = [], [], ""
     is_chat = given.get("agent", "") in _CHATTING
     spoken = [one for one in ask.material if one.origin == Origin.USER]

@@ -148,7 +148,7 @@ def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None
     try:
         with sqlite.begin_write(engine) as connection:
             if rows := [*batch.sessions.values()]:  # all rows have the same columns
-                sql = f"INSERT INTO session ({', '.join(rows[0])}) VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
+                sql = query.make_insert("session", rows[0])
                 query.change_each(connection, sql, (tuple(row.values()) for row in rows))
             _store_cursors(connection, batch)
             _store_turns(connection, batch, now, result, restored)
@@ -249,10 +249,8 @@ def _store_cursors(connection: Connection, batch: IngestBatch) -> None:
 
 
 def _store_bad(connection: Connection, batch: IngestBatch, now: str, result: StoreResult) -> None:
-    sql = (
-        "INSERT OR IGNORE INTO bad_span (transcript_id, first_byte, last_byte, sha256, reason, seen_at)"
-        " VALUES (?, ?, ?, ?, ?, ?)"
-    )
+    columns = "transcript_id", "first_byte", "last_byte", "sha256", "reason", "seen_at"
+    sql = query.make_insert("bad_span", columns, "INSERT OR IGNORE")
     for cursor, span in batch.bad:
         if query.change_one(connection, sql, cursor.id, *span, now):
             result.bad.append((cursor, span))

@@ -507,8 +507,7 @@ class Runner:
     def clear_alarms_of(self, run: Run) -> None:
         """Clear the alarms about a run that has ended."""
         for one in sqlite.read(self.engine, alarms.list_open):
-            of_run = one.kind in {"dead", "waiting", "blocked", "secret"}
-            if of_run and (one.agent_id, one.subject) == (run.agent_id, run.subject):
+            if one.kind in {"dead", "waiting", "blocked", "secret"} and one[2:4] == (run.agent_id, run.subject):
                 self.set_alarm(one.kind, None, run.agent_id, run.subject)
 
     def workspace_of(self, run: Run) -> Path:

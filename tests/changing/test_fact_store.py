@@ -218,6 +218,17 @@ def test_a_fact_of_any_length_makes_the_round_trip(tmp_path):
     assert problems(other, tmp_path / "two") == []
 
 
+def test_no_secret_in_any_text_of_an_imported_fact_is_stored(tmp_path):
+    scratch = Scratch(tmp_path / "s", scrub={"secrets": "redact"})
+    secret = "sk_live_" + "KBn4dSpEsLB62iyWGdiZ9XQ3"
+    fact = {"content": f"The key is {secret}.", "category": "knowledge", "confidence": 0.9, "source": secret}
+    file = scratch.root / "facts.json"
+    file.write_text(json.dumps([fact]), encoding="utf-8")
+    scratch.run("facts", "import", str(file))
+    assert secret not in scratch.run("--json", "facts", "list").stdout
+    assert [path for path in scratch.state.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()] == []
+
+
 def test_a_malformed_import_takes_nothing_in(store):
     good = {"content": "fine"}
     for bad in ("{", "[]]", '{"facts": 1}', json.dumps([good, {"content": ""}]), json.dumps([good, 7])):

@@ -113,6 +113,12 @@ def test_no_hot_statement_reads_a_growing_table(tmp_path, statements):
                 plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
                 bad += [f"{found}\n    {sql}" for found in scans(plan, sql)]
         connection.close()
-    for part in ("INSERT INTO turn", "w.run_id =", "MATCH", "FROM vault_size", "FROM session s WHERE state = 'active'"):
+    for part in (
+        'INSERT INTO "turn"',
+        "w.run_id =",
+        "MATCH",
+        "FROM vault_size",
+        "FROM session s WHERE state = 'active'",
+    ):
         assert any(part in sql for _, sql in ran), part
     assert not bad, "\n".join(bad)

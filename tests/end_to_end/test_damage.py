@@ -7,7 +7,7 @@ import json
 import os
 import random
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -23,6 +23,7 @@ from memoryd.database.library import load_library
 from memoryd.database.reads import open_reader
 from memoryd.errors import StateError
 from memoryd.files import journal, regular
+from memoryd.index.database import RebuiltError
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Protect
 
@@ -211,6 +212,28 @@ def test_whatever_is_damaged_nothing_is_lost_or_doubled_and_it_is_told(scratch, 
     assert scratch.json("search", "Bestellungen"), (name, how)
     assert not must_tell or alarms(scratch), (name, how)
     assert problems == [], (name, how)
+
+
+def test_a_database_that_lost_its_last_bytes_is_restored(scratch):
+    before = held(scratch)
+    path = scratch.state / "memoryd.db"
+    os.truncate(path, path.stat().st_size - 300)
+    assert start(scratch) == []
+    check_all_is_there(scratch, before)
+    assert [kind for kind, _ in alarms(scratch)].count("database") == 1
+
+
+def test_a_damaged_search_index_is_rebuilt_and_an_alarm_names_it(scratch):
+    assert scratch.json("search", "Bestellungen")
+    path = scratch.state / "index.db"
+    path.write_bytes(b"no database at all, and long enough to be read as a page" * 100)
+    with in_process(scratch, lambda: SECOND) as app:
+        with suppress(RebuiltError):
+            app.recall.indexer.refresh(app.settings.agents[0])
+        run_once(app)
+    ((kind, text),) = alarms(scratch)
+    assert (kind, "the search index was damaged and is rebuilt" in text) == ("damage", True)
+    assert scratch.json("search", "Bestellungen")
 
 
 @pytest.mark.parametrize("name", ["journal.jsonl", "watermarks.jsonl"])

@@ -9,7 +9,6 @@ import sys
 from collections import defaultdict
 
 import pytest
-from daily import one_in
 from places import ROOT
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
@@ -50,7 +49,7 @@ def test_honest_claims_stay_and_lies_do_not(bench):
     assert {job: found[job, False] for job, most in MOST_LIES.items() if found[job, False] > most} == {}
 
 
-@pytest.mark.parametrize("verdict", one_in(3, ["supported", "not-said", "rule"]))
+@pytest.mark.parametrize("verdict", ["supported", "not-said", pytest.param("rule", marks=pytest.mark.soak)])
 def test_a_reader_that_says_one_thing_to_everything_brings_in_no_lie(bench, verdict):
     found, _ = shares(bench, verdict)
     # Unread, cues decide which of the user's words stand; one task's wish in the plays passes them, as it was said.

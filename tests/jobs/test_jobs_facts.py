@@ -750,7 +750,7 @@ def test_a_hijacked_model_plants_no_fact(attack):
             assert not any(one.replaces for one in learned(step))
 
 
-@pytest.mark.parametrize("attack", one_in(2, reversed(ATTACKS)))
+@pytest.mark.parametrize("attack", one_in(2, [*ATTACKS][1:]))
 def test_a_hijacked_model_plants_nothing_in_the_core(attack):
     turns = attacked(ATTACKS[attack])
     shown = [one.seq for one in turns]

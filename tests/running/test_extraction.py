@@ -208,6 +208,16 @@ def test_a_rollback_takes_facts_profile_and_watermark_back(world):
             assert verify.list_problems(app.settings, reader) == []
 
 
+def test_without_a_model_a_fact_that_is_said_again_is_counted_as_a_duplicate(tmp_path):
+    scratch = Scratch(tmp_path / "s", modes={"facts": "auto", "rollover": "off"})
+    for at, name in ((0, "one"), (60, "two")):
+        wish = message("user", "I prefer tabs over spaces in all Makefiles.", at)
+        scratch.append([wish, message("assistant", "Noted, tabs it is.", at + 1)], name)
+        scratch.run("run", "--once")
+        run = scratch.json("job", "run", "facts", "--force")
+    assert (run["state"], run["receipt"]["dropped"]) == ("skipped", {"duplicate": 1})
+
+
 def test_what_was_deleted_comes_back_only_when_it_is_said_anew(world):
     world, server = world
     world.time.pass_by(timedelta(hours=-2))  # the talk is of 11:00, and so is not after the forgetting at 12:00
