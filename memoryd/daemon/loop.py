@@ -633,13 +633,13 @@ class Loop:
 
     def _discover(self) -> None:
         try:
-            is_changed = self.discoverer.add_new(self.app.settings, self.clock)
-        except MemorydError:
+            if self.discoverer.add_new(self.app.settings, self.clock):
+                self.reload_asked = True
+                self.wake.set()
+        except MemorydError as error:
             self.discover.at += REFUSED_SECONDS  # wait an hour, or until the configuration is reloaded
+            self.app.runner.set_alarm(alarming.CONFIG, f"new projects got no agent: {error}")
             raise
-        if is_changed:
-            self.reload_asked = True
-            self.wake.set()
 
     def _keep(self, drop: Callable[[str, Sequence[str]], None]) -> None:
         app = self.app

@@ -23,7 +23,7 @@ from memoryd.interfaces.hook_answers import HookAnswerer
 from memoryd.reading.new_agents import Discoverer
 from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client, fleet, meanings, searching, status
-from memoryd.running import sleeping
+from memoryd.running import alarms, sleeping
 from memoryd.version import __version__
 from memoryd.worker import heap
 
@@ -142,12 +142,12 @@ def _add_projects(app: App) -> list[str] | None:
 
     A new source may also go to an agent that is there. Then there are no ids. The result is None if nothing was added.
     """
-    log, before = app.log.bind(part="discovery"), {one.id for one in app.settings.agents}
+    before = {one.id for one in app.settings.agents}
     try:
-        if app.settings.discover and Discoverer(log).add_new(app.settings, app.clock):
+        if app.settings.discover and Discoverer(app.log.bind(part="discovery")).add_new(app.settings, app.clock):
             return [one.id for one in config.load(app.settings.source).agents if one.id not in before]
     except MemorydError as error:
-        log.warning("projects not added", why=str(error))
+        app.runner.set_alarm(alarms.CONFIG, f"new projects got no agent: {error}")
     return None
 
 
@@ -164,9 +164,9 @@ def serve_once(settings: Settings, patience: timedelta, added: Sequence[str] | N
             with reads.open_reader(app.database) as reader:
                 left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
                 ended = [reads.job_run(reader, run_id) for run_id in dict.fromkeys(done["runs"])]
-                alarms = reads.list_alarms(reader)
+                opened = reads.list_alarms(reader)
             failed = [
                 {name: row[name] for name in ("id", "kind", "agent_id", "error")} for row in ended if row["error"]
             ]
-            return done | {"left_as_history": left, "failed": failed, "alarms": alarms, "new_agents": list(added or ())}
+            return done | {"left_as_history": left, "failed": failed, "alarms": opened, "new_agents": list(added or ())}
     return serve_once(config.load(settings.source), patience, fresh)

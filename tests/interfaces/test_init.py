@@ -180,6 +180,22 @@ def test_from_sessions_to_memory_in_the_next_one_by_the_command_that_was_written
     until(lambda: not daemon_client.ask_data(state, "ping"), why="the daemon ends")
 
 
+def test_one_round_says_why_a_later_project_gets_no_agent(world):
+    run("--yes", "--no-service")
+    config_file = world.home / CONFIG
+    config_file.rename(world.home / "real.yaml")
+    config_file.symlink_to(world.home / "real.yaml")
+    world.claude(world.project("work/later", git=True), f"Remember: {NEVER}", session="later")
+    done = called(["run", "--once"])
+    assert "ALARM config: new projects got no agent: " in done.stdout
+    assert "link" in done.stdout
+    config_file.unlink()
+    (world.home / "real.yaml").rename(config_file)
+    done = called(["run", "--once"])
+    assert "added the agent later" in done.stdout
+    assert "ALARM config" not in done.stdout
+
+
 def test_one_round_without_a_daemon_gives_a_later_project_its_agent(world):
     run("--yes", "--no-service")
     world.claude(world.project("work/later", git=True), f"Remember: {NEVER}", session="later")
