@@ -176,3 +176,19 @@ def test_a_query_that_fails_raises_the_error_of_a_change_that_fails(tmp_path, sq
             sqlite.write(engine, call, sql, 1)
         assert sql in str(raised.value)
     engine.dispose()
+
+
+def test_a_full_disk_during_a_trial_is_named_as_what_it_is(tmp_path):
+    engine = schema.open_database(tmp_path / "memoryd.db", now=NOW).engine
+    insert = query.make_insert("alarm", ("kind", "agent_id", "subject", "since", "text"))
+
+    def fill():
+        with sqlite.begin_trial(engine) as connection:
+            query.run(connection, f"PRAGMA max_page_count = {query.fetch_number(connection, 'PRAGMA page_count')}")
+            for number in range(1_000):
+                query.run(connection, insert, f"kind {number}", "", "", NOW, "text " * 1_000)
+
+    with pytest.raises(OperationalError, match="full"):
+        fill()
+    assert sqlite.read(engine, query.fetch_number, "SELECT count(*) FROM alarm") == 0
+    engine.dispose()

@@ -491,6 +491,20 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_scanner(world
         assert scanned == [[""]], "the session is over"
 
 
+def test_what_was_stored_while_the_redaction_was_off_reaches_no_prompt_once_it_is_on(prompted):
+    app, day = prompted.app, prompted.workspace / "memory" / "2026-01-05.md"
+    secret, mail = "ghp_" + "4eC39HqLyjWDarjtT1zdp7dc4eC39HqLyjWD", "anna.berg@example.org"
+    app.scrubber.configure(replace(app.settings, scrub=replace(app.settings.scrub, secrets="off")))
+    day.parent.mkdir(exist_ok=True)
+    day.write_text(f"# Daily Memory: 2026-01-05\n\nThe staging server takes {secret} of {mail}.\n", encoding="utf-8")
+    app.recall.indexer.refresh(app.settings.agents[0])
+    app.scrubber.configure(replace(app.settings, scrub=replace(app.settings.scrub, secrets="redact", pii="mask")))
+    dialect = hook.DIALECTS["claude-code"]
+    asked = {"workspace": str(prompted.workspace), "units": dialect.units, "files": dialect.files, "session": "q"}
+    text = prompted.hooked.prompt(asked | {"prompt": "what key does the staging server take?"})["text"]
+    assert ("staging server" in text, secret in text, mail in text) == (True, False, False)
+
+
 def test_answers_are_prepared_again_after_a_write_with_one_child_at_a_time(world):
     app, made = world.app, HookAnswerer(world.app, world.loop)
     done = []
