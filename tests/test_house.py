@@ -39,7 +39,7 @@ MAX_FUNCTION_LINES = 70
 
 # Limits that only move one way: whoever makes the package smaller, clearer or simpler writes the better number here.
 # `python bench/package_counts.py --list` prints the present ones and what they are made of.
-MOST_CODE_LINES = 53_184
+MOST_CODE_LINES = 53_175
 LEAST_EXPLAINED = 0.187  # the share of docstrings and comments among the lines that are not blank
 MOST_FILES_IN_CYCLES = 0  # files that import each other in a circle, also for types only or inside a function
 # Functions and files above a limit since before there was one. A name leaves these lists for good.
